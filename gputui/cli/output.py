@@ -51,13 +51,20 @@ def write(stream: TextIO, text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
+SCHEMA = 1
+"""Version of the JSON that commands print. Within a version, fields are only added."""
+
+
 def print_json(value: Any) -> None:
-    """Print JSON in ASCII, so that it cannot contain control sequences."""
+    """Print JSON in ASCII, so that it cannot contain control sequences. An object also tells its version."""
     import json
 
     import msgspec
 
-    out(json.dumps(msgspec.to_builtins(value), indent=2 if sys.stdout.isatty() else None))
+    fields = msgspec.to_builtins(value)
+    if isinstance(fields, dict):
+        fields = {"schema": SCHEMA, **fields}
+    out(json.dumps(fields, indent=2 if sys.stdout.isatty() else None))
 
 
 def print_answer(value: Callable[[], Any], lines: Callable[[OutputFormat], Iterable[str]], *, as_json: bool) -> int:

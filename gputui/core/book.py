@@ -188,7 +188,7 @@ class Timers:
 class Book:
     """All jobs by id, with indexes. Ids start at `first_id`, have no gaps and are never reused."""
 
-    def __init__(self, jobs: Iterable[Job] = (), first_id: JobId = 0) -> None:
+    def __init__(self, jobs: Iterable[Job] = (), first_id: JobId = 0, revoked: Iterable[str] = ()) -> None:
         self.first_id = first_id
         self._jobs: list[Job] = []
         self.version = 0
@@ -209,6 +209,12 @@ class Book:
         self.unmet: dict[JobId, set[JobId]] = {}
         """For each blocked job, the jobs that it still waits for."""
         self.named: dict[str, list[JobId]] = {}
+        self.keys: dict[str, JobId] = {}
+        """The job of each key, even if the job was removed."""
+        self.revoked = set(revoked)
+        """Keys with which no job may be added any more."""
+        self.unsaved_revoked: list[str] = []
+        """Keys that were revoked since the last commit to the store, in that order."""
         self.changed: set[JobId] = set()
         """Jobs that changed since the last snapshot."""
         self.unsaved: set[JobId] = set()
@@ -258,6 +264,12 @@ class Book:
                 self.dependents.setdefault(earlier, []).append(job.id)
             if job.spec.name is not None:
                 self.named.setdefault(job.spec.name, []).append(job.id)
+            if job.spec.key is not None:
+                self.keys[job.spec.key] = job.id
+
+    def revoke(self, key: str) -> None:
+        self.revoked.add(key)
+        self.unsaved_revoked.append(key)
 
     def put(self, job: Job) -> None:
         """Replace a job and update the indexes."""
@@ -266,6 +278,8 @@ class Book:
         self._enter(job, is_timed=job.state is before.state)
         if job.spec is before.spec:
             return
+        if before.spec.key is not None and job.spec.key is None:
+            del self.keys[before.spec.key]
         if before.after != job.after:
             for earlier in before.after:
                 self.dependents[earlier].remove(job.id)

@@ -11,7 +11,7 @@ from . import breaker_rules, events
 from . import job as states
 from .amounts import counted
 from .events import Cause, Instruction, Mode, PauseKind, Refusal
-from .job import HIGHEST_PRIORITY, LOWEST_PRIORITY, URGENT_PRIORITY, End, Job, JobId, JobSpec, Purpose
+from .job import HIGHEST_PRIORITY, LOWEST_PRIORITY, URGENT_PRIORITY, End, Job, JobId, JobSpec, Purpose, predicate
 from .policies import learn
 from .queue_order import resolve, satisfied, unblocked_state, waiting_state
 from .state import SchedulerState
@@ -104,8 +104,11 @@ def _may_start(scheduler: SchedulerState, job: Job) -> bool:
 
 def add_jobs(scheduler: SchedulerState, event: events.AddJobs, now: float) -> None:
     """Add all jobs, or refuse and add none if any spec is invalid."""
+    keys: set[str] = set()
     for spec in event.specs:
         _check(scheduler, spec)
+        if spec.key is not None:
+            _check_new_key(scheduler, spec.key, keys)
     first = scheduler.book.next_id
     waits = resolve(scheduler.book, event.specs, first)
     held, queued = states.Held(), states.Queued(now)
@@ -121,14 +124,52 @@ def add_jobs(scheduler: SchedulerState, event: events.AddJobs, now: float) -> No
             settle(scheduler, job, now, "added", keep=False)
 
 
+def _check_new_key(scheduler: SchedulerState, key: str, others: set[str]) -> None:
+    """Raise Refusal if no job may be added with this key. `others` are the keys of the same batch."""
+    if key in scheduler.book.revoked:
+        raise Refusal(revoked_sentence(key))
+    if key in scheduler.book.keys:
+        raise Refusal(f"key {key!r} is already used by #{scheduler.book.keys[key]}; use another key")
+    if key in others:
+        raise Refusal(f"key {key!r} is used for two jobs; use another key for one of them")
+    others.add(key)
+
+
+def revoked_sentence(key: str) -> str:
+    return f"key {key!r} was revoked, so no job is added with it; use another key"
+
+
+def revoke_key(scheduler: SchedulerState, key: str, now: float) -> None:
+    """Refuse the key from now on, and remove its job if it has not run. A key can be revoked again."""
+    book = scheduler.book
+    if key in book.revoked:
+        return
+    job = book[book.keys[key]] if key in book.keys else None
+    if job is not None:
+        if job.archived:
+            raise Refusal(f"key {key!r} cannot be revoked: #{job.id} was removed by the user")
+        if not isinstance(job.state, states.Waiting):
+            raise Refusal(f"key {key!r} cannot be revoked: #{job.id} {predicate(job.state.name)}")
+        if job.attempts:
+            raise Refusal(f"key {key!r} cannot be revoked: #{job.id} has already run")
+        finish(scheduler, job, states.Killed(), now, "key revoked by the user before it started")
+        scheduler.change(book[job.id], now, "removed", archived=True)
+    book.revoke(key)
+
+
 def edit(scheduler: SchedulerState, job: Job, event: events.Edit, now: float) -> None:
     """Apply what differs from the old spec.
 
-    A priority that was set separately is kept unless the specs differ in their priority.
+    A priority that was set separately is kept unless the specs differ in their priority. A job keeps its key.
     """
     spec = event.spec
     _check(scheduler, spec)
+    if spec.key not in (None, job.spec.key):
+        raise Refusal(f"#{job.id}: a key cannot be changed once the job has been added")
+    spec = replace(spec, key=job.spec.key)
     changes: dict[str, Any] = {"spec": spec}
+    if spec.key is not None and job.added_as is None:
+        changes["added_as"] = job.spec
     if spec.priority != job.spec.priority:
         changes["priority"] = spec.priority
     if spec.after != job.spec.after:
@@ -150,6 +191,7 @@ def _check(scheduler: SchedulerState, spec: JobSpec) -> None:
     _check_priority(spec.priority)
     texts = (
         spec.command, spec.cwd, spec.shell, spec.outfile or "", spec.name or "", spec.group, spec.wrap, spec.task,
+        spec.key or "",
     )  # fmt: skip
     if "\0" in "".join((*texts, *spec.variables, *spec.variables.values(), *spec.request.devices)):
         raise Refusal("commands, paths and names cannot contain NUL")

@@ -99,6 +99,12 @@ class AddJobs(Struct, frozen=True, tag="add"):
     specs: tuple[JobSpec, ...]
 
 
+class RevokeKey(Struct, frozen=True, tag="revoke_key"):
+    """A command that makes sure that no job with this key ever runs. It is refused if such a job has started."""
+
+    key: str
+
+
 class PauseKind(StrEnum):
     """Why the scheduler is paused."""
 
@@ -179,7 +185,7 @@ class Settings(Struct, frozen=True, tag="settings"):
 
 UserCommand = (
     Hold | Release | Kill | Suspend | Continue | Requeue | Rerun | SetPriority | Move | Edit | Notify | Remove
-    | AddJobs | Pause | Drain | Resume | TryFirst | SetSlots | Settings
+    | AddJobs | RevokeKey | Pause | Drain | Resume | TryFirst | SetSlots | Settings
 )  # fmt: skip
 
 

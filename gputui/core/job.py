@@ -214,6 +214,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """
     occurrence: int | None = None
     """Index among identical commands of one source. None if the source, for example a pipe, has no identity."""
+    key: str | None = None
+    """The user's name for this piece of work. A session never contains two jobs with the same key."""
 
 
 class Placed(Struct, frozen=True, omit_defaults=True):
@@ -429,6 +431,8 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     after_oom: AfterOom | None = None
     notify: bool | None = None
     """Whether to notify the user of the job's end, or None to use `spec.notify`."""
+    added_as: JobSpec | None = None
+    """The spec for which a job's key was used, if the job has been edited since."""
 
     @property
     def request(self) -> Request:

@@ -87,6 +87,8 @@ class Savepoint(Struct, frozen=True):
     record: Record
     history: int
     """Number of unsaved history entries at the savepoint."""
+    revoked: int
+    """Number of unsaved revoked keys at the savepoint."""
 
 
 class Scheduler(SchedulerState):
@@ -115,6 +117,8 @@ class Scheduler(SchedulerState):
                 return self._tick(now)
             case events.AddJobs():
                 commands.add_jobs(self, event, now)
+            case events.RevokeKey(key=key):
+                commands.revoke_key(self, key, now)
             case events.Pause(kind=kind):
                 return commands.pause(self, kind, now)
             case events.Drain():
@@ -260,7 +264,8 @@ class Scheduler(SchedulerState):
 
         This is cheap. Only the latest savepoint may be handled.
         """
-        return Savepoint(self.book.mark(), self.book.next_id, self.record(), len(self.unsaved_history))
+        book = self.book
+        return Savepoint(book.mark(), book.next_id, self.record(), len(self.unsaved_history), len(book.unsaved_revoked))
 
     def _roll_back(self, event: Savepoint, now: float) -> None:
         """Take back commands. Attempts that have not started yet must be reported as NeverRan first."""
@@ -273,6 +278,8 @@ class Scheduler(SchedulerState):
         for dependent in {id for job in restored for id in book.dependents.get(job.id, ())}:
             if isinstance(book[dependent].state, states.Blocked):
                 book.put(book[dependent])
+        book.revoked.difference_update(book.unsaved_revoked[event.revoked :])
+        del book.unsaved_revoked[event.revoked :]
         self.settings = before.settings
         if self.board.slots != before.slots:
             self.board.replace(before.slots, these=True)
@@ -316,7 +323,7 @@ def _restored(event: Savepoint, job: Job) -> Job | None:
     """Return the job as it is to be restored, or None if it stays unchanged."""
     if job.id >= event.next_id:
         # Remove the identity, so that loading the job again does not look like adding a removed job.
-        spec = replace(job.spec, occurrence=None, outfile=None)
+        spec = replace(job.spec, occurrence=None, outfile=None, key=None)
         return replace(job, spec=spec, state=states.Killed(), archived=True)
     before = event.jobs[job.id]
     is_being_ended = isinstance(job.state, states.Stopping) and before.active is not None

@@ -55,9 +55,11 @@ class Record(Struct, frozen=True):
 class SchedulerState:
     """Everything that the scheduler knows. Only the rules that `Scheduler` calls change it."""
 
-    def __init__(self, record: Record | None = None, jobs: Iterable[Job] = ()) -> None:
+    def __init__(
+        self, record: Record | None = None, jobs: Iterable[Job] = (), revoked_keys: Iterable[str] = ()
+    ) -> None:
         record = record or Record()
-        self.book = Book(jobs, record.first_id)
+        self.book = Book(jobs, record.first_id, revoked_keys)
         self.board = Board(record.slots, record.leaving)
         self.wanted_mode, self.wanted_cause = record.mode, record.cause
         """The mode and cause as users set them. Errors may pause the scheduler as well."""

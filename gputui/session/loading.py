@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Collection, Container, Iterable, Mapping
 from enum import StrEnum
 
 import msgspec
@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gputui.core.book import Book
+from gputui.core.commands import revoked_sentence
 from gputui.core.events import AddJobs, Cause, Edit, Mode, Refusal, Remove, Rerun, Seen, UserCommand
 from gputui.core.job import (
     WORDS,
@@ -30,11 +31,15 @@ from gputui.core.job import (
 )
 from gputui.core.queue_order import satisfied
 from gputui.logs.plain import plain
+from gputui.python.user_code.call import CALL
 from gputui.sources.follow import Mark
 from gputui.sources.settings import NO_SETTINGS, JobSettings
 from gputui.sources.source import BadInput, Draft, Occurrences, has_identity, shown, specs
+from gputui.views.format import cut
 
 Key = tuple[str, str, int]
+LONGEST_SHOWN = 80
+"""Maximum length of a command in a message."""
 
 
 class RerunRules(msgspec.Struct, frozen=True):
@@ -70,6 +75,8 @@ class LoadPlan(msgspec.Struct, frozen=True):
     kept: Counter[StateName]
     rerun: Counter[StateName]
     removed: int
+    by_spec: tuple[JobId | None, ...] = ()
+    """The job of each spec of the load, or None for a spec that is left out. New jobs have the ids they will get."""
     there_before: int = 0
     """Number of specs that are left out because their results exist, although the session has no job for them."""
 
@@ -103,36 +110,103 @@ def key_of(spec: JobSpec) -> Key | None:
     return (spec.cwd, spec.command, spec.occurrence) if spec.occurrence is not None else None
 
 
+WORK = {
+    "command": "command",
+    "cwd": "directory",
+    "variables": "environment variables",
+    "params": "arguments",
+    "shell": "shell",
+    "login_shell": "shell",
+    "wrap": "wrap",
+    "task": "task",
+}
+"""The fields of a spec that decide what a job does, with their names for messages."""
+
+
+def _known_job(lines: Mapping[Key, Job], keys: Mapping[str, Job], spec: JobSpec) -> Job | None:
+    """Return the job that a spec of a load stands for, or None if it is new. Raise Refusal if its key is in use for
+    other work.
+    """
+    line = key_of(spec)
+    from_line = lines.get(line) if line is not None else None
+    if spec.key is None:
+        return from_line
+    job = keys.get(spec.key)
+    if job is not None:
+        _refuse_other_work(spec, job.added_as or job.spec, f"#{job.id}")
+    elif from_line is not None and from_line.spec.key is None:
+        raise Refusal(f"key {spec.key!r} is new, but #{from_line.id} was added from the same line; remove the key")
+    return job
+
+
+def _refuse_other_work(spec: JobSpec, known: JobSpec, whose: str) -> None:
+    """Raise Refusal if the spec does other work than the one for which its key was first used."""
+    different = next((name for field, name in WORK.items() if _work(spec, field) != _work(known, field)), None)
+    if different is None and spec.request.gpus != known.request.gpus:
+        different = "number of GPUs"
+    if different is not None:
+        shown_command = f": {cut(known.command, LONGEST_SHOWN)}" if different == "command" else ""
+        raise Refusal(f"key {spec.key!r} is used by {whose} with another {different}{shown_command}; use another key")
+
+
+def _work(spec: JobSpec, field: str) -> object:
+    """Return a field of a spec for comparison. The parameters only matter for calls of Python functions, because
+    otherwise the command contains them.
+    """
+    match field:
+        case "variables":
+            return {name: value for name, value in spec.variables.items() if name != CALL}
+        case "params":
+            return spec.params if CALL in spec.variables else {}
+    return getattr(spec, field)
+
+
 def plan(
     book: Book, specs: Iterable[JobSpec], again: RerunRules, results: Results = NO_RESULTS, now: float = float("inf")
 ) -> LoadPlan:
     """Compare the specs of a load with the jobs in the book, and return what the load will do."""
     wanted = list(specs)
-    has_keys = any(
+    has_lines = any(
         spec.occurrence is not None for spec in wanted
     )  # lines of a pipe have none, and the book may be long
-    known_jobs = {key: job for job in book if (key := key_of(job.spec)) is not None} if has_keys else {}
+    lines = {line: job for job in book if (line := key_of(job.spec)) is not None} if has_lines else {}
+    keys = {spec.key: book[book.keys[spec.key]] for spec in wanted if spec.key in book.keys}
     new: list[JobSpec] = []
+    new_keys: dict[str, JobId] = {}
+    by_spec: list[JobId | None] = []
     matched: list[tuple[Job, JobSpec]] = []
     there, results_gone = (set() if again.force_rerun else set(results.there)), set(results.gone)
     gone_ids: set[JobId] = set()
     there_before = 0
     for number, spec in enumerate(wanted):
-        key = key_of(spec)
-        job = known_jobs.get(key) if key is not None else None
+        if spec.key in book.revoked:
+            raise Refusal(revoked_sentence(spec.key))
+        job = _known_job(lines, keys, spec)
         if job is not None:
             matched.append((job, spec))
             gone_ids |= {job.id} if number in results_gone else set()
+            by_spec.append(job.id)
         elif number in there:
             there_before += 1
+            by_spec.append(None)
+        elif spec.key in new_keys:
+            _refuse_other_work(spec, new[new_keys[spec.key] - book.next_id], "another job here")
+            by_spec.append(new_keys[spec.key])
         else:
+            by_spec.append(book.next_id + len(new))
             new.append(spec)
+            if spec.key is not None:
+                new_keys[spec.key] = book.next_id + len(new) - 1
     here = [(job, spec) for job, spec in matched if not job.archived]
-    rerun_ids = _possible(book, {job.id for job, _ in here if _to_rerun(job, again, now, gone=job.id in gone_ids)})
+    # A job that is added again with its key stays as it is. Only a line of a file may change or rerun its job.
+    from_lines = [(job, spec) for job, spec in here if spec.occurrence is not None]
+    rerun_ids = _possible(
+        book, {job.id for job, _ in from_lines if _to_rerun(job, again, now, gone=job.id in gone_ids)}
+    )
     environments = {job.id: spec.environment for job, spec in here}
     return LoadPlan(
         new=tuple(new),
-        edits=tuple(_edits(here, rerun_ids)),
+        edits=tuple(_edits(from_lines, rerun_ids)),
         # A skipped job needs no rerun: it waits again as soon as the job that it depends on is rerun.
         reruns=tuple(
             Rerun(job=job_id, environment=environments[job_id])
@@ -143,6 +217,7 @@ def plan(
         kept=Counter(job.state.name for job, _ in here if job.id not in rerun_ids),
         rerun=Counter(job.state.name for job, _ in here if job.id in rerun_ids),
         removed=len(matched) - len(here),
+        by_spec=tuple(by_spec),
         there_before=there_before,
     )
 
@@ -194,7 +269,7 @@ def _edits(here: list[tuple[Job, JobSpec]], rerun_ids: Container[JobId]) -> Iter
             continue
         if not (isinstance(job.state, Waiting) or job.id in rerun_ids):
             continue
-        wanted = replace(spec, hold=job.spec.hold)
+        wanted = replace(spec, hold=job.spec.hold, key=job.spec.key)
         set_by_rerun = job.id in rerun_ids and not isinstance(job.state, Skipped)
         current = replace(job.spec, environment=spec.environment) if set_by_rerun else job.spec
         if wanted != current:
@@ -283,7 +358,7 @@ class SourceRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 # Reloading
 
 
-_NOT_SHOWN = ("command", "cwd", "environment", "hold", "occurrence", "params")
+_NOT_SHOWN = ("command", "cwd", "environment", "hold", "key", "occurrence", "params")
 """Fields that are not compared in a reload, because they identify the job or do not come from the file."""
 
 
@@ -336,18 +411,19 @@ def reload_plan(jobs: Iterable[Job], wanted: Iterable[JobSpec], groups: Collecti
     `jobs` includes removed jobs, so that they are not added again. `groups` are the groups of the files. Only jobs in
     these groups can be gone.
     """
-    known_jobs = {key: job for job in jobs if (key := key_of(job.spec)) is not None}
+    known_jobs = list(jobs)
+    lines = {line: job for job in known_jobs if (line := key_of(job.spec)) is not None}
+    keys = {job.spec.key: job for job in known_jobs if job.spec.key is not None}
     new: list[JobSpec] = []
     changed: list[Changed] = []
-    seen_keys: set[Key] = set()
+    seen: set[JobId] = set()
     kept_counts: Counter[StateName] = Counter()
     for spec in wanted:
-        key = key_of(spec)
-        job = known_jobs.get(key) if key is not None else None
-        if job is None or key is None:
+        job = _known_job(lines, keys, spec)
+        if job is None:
             new.append(spec)
             continue
-        seen_keys.add(key)
+        seen.add(job.id)
         if job.archived:
             continue
         differing = differences(job, spec) if isinstance(job.state, Waiting) else ()
@@ -355,9 +431,7 @@ def reload_plan(jobs: Iterable[Job], wanted: Iterable[JobSpec], groups: Collecti
             changed.append(Changed(job.id, replace(spec, hold=job.spec.hold), differing))
         else:
             kept_counts[job.state.name] += 1
-    missing = (
-        job for key, job in known_jobs.items() if key not in seen_keys and not job.archived and job.spec.group in groups
-    )
+    missing = (job for job in lines.values() if job.id not in seen and not job.archived and job.spec.group in groups)
     gone_jobs = tuple(Gone(job.id, job.spec.command, job.state.name, job.issued) for job in missing)
     return ReloadPlan(tuple(new), tuple(changed), gone_jobs, dict(kept_counts))
 

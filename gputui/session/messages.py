@@ -9,7 +9,17 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gputui.core.events import Edit, JobCommand, Mode, PauseKind, Refusal, Rerun, Settings, UserCommand
+from gputui.core.events import (
+    Edit,
+    JobCommand,
+    Mode,
+    PauseKind,
+    Refusal,
+    Rerun,
+    RevokeKey,
+    Settings,
+    UserCommand,
+)
 from gputui.core.job import EngineName, Job, JobId, JobSpec, StateName, SurvivingProcess
 from gputui.core.parameters import with_updated_params
 
@@ -291,6 +301,33 @@ class SlotsShown(Struct, frozen=True):
     partition: str | None = None
 
 
+class AddedJob(Struct, frozen=True):
+    """The job of one spec of a load."""
+
+    id: JobId
+    name: str
+    key: str | None
+    created: bool
+    """Whether the load added the job. If not, it was there before with this key."""
+
+
+class AddedJobs(Struct, frozen=True):
+    jobs: list[AddedJob]
+
+
+class RevokedKey(Struct, frozen=True):
+    key: str
+    revoked: bool
+    job: JobId | None
+    """The job with this key. If the key is revoked, the job was removed before it ran."""
+    message: str | None
+    """Why the key is not revoked, or None if it is."""
+
+
+class RevokedKeys(Struct, frozen=True):
+    keys: list[RevokedKey]
+
+
 class Outcome(Struct, frozen=True):
     """The result of one command. `refused` is the error message if the command was refused, otherwise None."""
 
@@ -374,6 +411,8 @@ def _carry_out(act: TurnContext, event: UserCommand, job: JobId | None, digest: 
     if isinstance(event, Edit) and event.job in act.scheduler.book:
         # Adapt the parameters to the edited command here, so that it happens for every client.
         event = replace(event, spec=with_updated_params(event.spec, act.scheduler.book[event.job].spec))
+    if isinstance(event, RevokeKey):
+        job = act.scheduler.book.keys.get(event.key)
     try:
         act.handle(event)
     except Refusal as refusal:

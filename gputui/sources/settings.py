@@ -335,6 +335,10 @@ class JobSettings(Struct, frozen=True, kw_only=True):
         bool | None, Setting(help="use a login shell (-l)", read=values.boolean, in_file=bool, in_config=True)
     ] = None
     wrap: Annotated[str | None, Setting(help="command prefix: 'apptainer exec --nv x.sif'", metavar="WORDS")] = None
+    key: Annotated[
+        str | None,
+        Setting(help="add it only once: the same key is always the same job", metavar="KEY", read=values.key),
+    ] = None
     task: Annotated[
         str | None, Setting(help="call module:function instead of a shell", metavar="FUNCTION", read=values.task)
     ] = None

@@ -14,7 +14,7 @@ from .documents import BadTable, Place, SpecDocument, bad_input, converted, read
 from .job_table import JobTable, checked_command, read_table, table_schema
 from .settings import JobSettings, Scalar, written
 from .source import BadInput, Draft, shown
-from .sweep import CommandPattern, Sampling, Sweep, values_of
+from .sweep import CommandPattern, Sampling, Sweep, line_key, values_of
 from .values import BadValue
 
 # Matrices
@@ -24,7 +24,7 @@ MOST_JOBS = 1_000_000
 Params = dict[str, str]
 Values = list[str | int | float | bool] | str
 Row = dict[str, str | int | float | bool]
-_FILLED = ("name", "outfile", "cwd")
+_FILLED = ("name", "outfile", "cwd", "key")
 
 
 class Combinations(Struct, kw_only=True, frozen=True):
@@ -73,6 +73,8 @@ def _draft(params: Params, patterns: dict[str, CommandPattern], base: JobSetting
     command = checked_command(filled.pop("command"))
     variables = {key[4:]: filled.pop(key) for key in list(filled) if key.startswith("env.")}
     changes: dict[str, Any] = dict(filled)
+    if "key" in filled and not patterns["key"].used:
+        changes["key"] = line_key(filled["key"], params)
     if variables:
         changes["variables"] = {**(base.variables or {}), **variables}
     return Draft(command, line, replace(base, **changes), params)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
@@ -19,7 +20,7 @@ from gputui.core.regex import lazy_regex
 from .command_list import LONGEST_COMMAND
 from .settings import NO_SETTINGS
 from .source import BadInput, Draft, shown
-from .values import BadValue
+from .values import LONGEST_KEY, BadValue
 
 _NUMBER = lazy_regex(r"[0-9]+")
 _PARTS = lazy_regex(r"[.\[]")
@@ -226,12 +227,13 @@ class Sweep:
         seed: int | None = None,
         name: str | None = None,
         outfile: str | None = None,
+        key: str | None = None,
     ) -> None:
         _check(parameters)
         if n_samples is not None and n_samples < 0:
             raise BadInput(f"invalid number of samples {n_samples}: use 0 or more")
         self._pattern = CommandPattern(pattern, parameters)
-        patterns = {"name": name, "outfile": outfile}
+        patterns = {"name": name, "outfile": outfile, "key": key}
         self._settings = {key: CommandPattern(text, parameters) for key, text in patterns.items() if text is not None}
         self.names = tuple(parameters)
         self._values = tuple(tuple(values) for values in parameters.values())
@@ -252,8 +254,14 @@ class Sweep:
             self._draft(0, 0)
 
     def __iter__(self) -> Iterator[Draft]:
+        repeated = Counter[str]()
         for line, index in enumerate(self._order(), start=1):
-            yield self._draft(index, line)
+            draft = self._draft(index, line)
+            if draft.settings.key is not None and not self._settings["key"].used:
+                # A value may be listed twice on purpose, so that its command runs twice.
+                key = line_key(draft.settings.key, self._combination(index), repeated)
+                draft = replace(draft, settings=replace(draft.settings, key=key))
+            yield draft
 
     def combinations(self) -> Iterator[dict[str, str]]:
         return map(self._combination, self._order())
@@ -284,6 +292,22 @@ class Sweep:
             index, which = divmod(index, len(values))
             chosen.append(values[which])
         return dict(zip(self.names, reversed(chosen), strict=True))
+
+
+def line_key(key: str, params: Mapping[str, str], repeated: Counter[str] | None = None) -> str:
+    """Return the key of one job of a sweep. It depends only on the sweep's key and the job's parameters.
+
+    `repeated` counts the keys so far, so that a combination that occurs twice gets two keys.
+    """
+    derived = f"{key}/{','.join(f'{name}={value}' for name, value in params.items())}"
+    if len(derived) > LONGEST_KEY - 20 or not derived.isprintable():
+        from hashlib import sha256
+
+        derived = f"{key[: LONGEST_KEY // 2]}/{sha256(derived.encode('utf-8', 'surrogateescape')).hexdigest()}"
+    if repeated is None:
+        return derived
+    repeated[derived] += 1
+    return derived if repeated[derived] == 1 else f"{derived} #{repeated[derived]}"
 
 
 def range_values(name: str, written: Sequence[str]) -> list[str]:

@@ -139,6 +139,17 @@ def text(written: str) -> str:
     return stripped
 
 
+LONGEST_KEY = 500
+
+
+def key(written: str) -> str:
+    """Check the key of a job."""
+    stripped = text(written)
+    if len(stripped) > LONGEST_KEY:
+        raise BadValue(f"a key may have at most {LONGEST_KEY} characters; this one has {len(stripped)}")
+    return stripped
+
+
 def task(written: str) -> str:
     """Check that a function is written as `module:function`."""
     if not _TASK.fullmatch(written.strip()):

@@ -58,7 +58,7 @@ def restored(scheduler: Scheduler) -> Scheduler:
     jobs = [msgspec.json.decode(msgspec.json.encode(job), type=Job) for job in scheduler.book]
     assert record == scheduler.record()
     assert jobs == list(scheduler.book)
-    twin = Scheduler(record, jobs)
+    twin = Scheduler(record, jobs, scheduler.book.revoked)
     twin.starts_again_at = scheduler.starts_again_at
     twin.board.devices.update(scheduler.board.devices._facts)
     return twin
@@ -117,6 +117,8 @@ def _check_indexes(scheduler: Scheduler) -> None:
     assert book.active == {job.id for job in listed if isinstance(job.state, Active)}
     to_come = (job for job in listed if isinstance(job.state, Waiting) and not isinstance(job.state, Held))
     assert book.waiting_of == Counter(map(kind_of, to_come))
+    assert book.keys == {job.spec.key: job.id for job in book if job.spec.key is not None}
+    assert len(set(book.keys.values())) == sum(job.spec.key is not None for job in book), "two jobs with one key"
     assert set(book.unmet) == {job.id for job in listed if isinstance(job.state, Blocked)}
     assert all((due(job), job.id) in book.timers._heap for job in listed if due(job) is not None)
 

@@ -74,6 +74,9 @@ Answer = Any
 Refusal = tuple[str, str]
 
 
+ADDED = {"id": 7, "name": "job_7", "key": None, "created": True}
+
+
 class FakeOwner:
     """Answers by the table `answers`: a value, or a function of the request's fields."""
 
@@ -87,7 +90,7 @@ class FakeOwner:
             "status": self.status,
             "show": lambda fields: self.jobs[fields["job"]],
             "commands": lambda fields: [{"job": event.get("job"), "refused": None} for event in fields["events"]],
-            "load": lambda fields: {"jobs": [7], "new": 1, "sentence": "1 new"},
+            "load": lambda fields: {"jobs": [7], "new": 1, "sentence": "1 new", "by_spec": [ADDED]},
             "slots": {"slots": []},
             "leave": None,
         }

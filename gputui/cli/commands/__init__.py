@@ -21,6 +21,7 @@ COMMANDS = {
         "sweep": "print or add a command for each combination of parameters",
         "reload": "reread the job files and apply the changes",
         "rerun": "run ended jobs again: rerun --failed, rerun 12",
+        "revoke": "make sure that no job with this key (add --key) ever runs",
         "wait": "wait for jobs to end; the exit status tells whether all succeeded",
     },
     "Inspect": {

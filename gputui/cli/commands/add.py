@@ -5,23 +5,24 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
 
 from gputui.cli.command import suggest
-from gputui.cli.output import out, refuse, say
+from gputui.cli.output import out, print_json, refuse, say
 from gputui.cli.parser import Options, Parser, argument_type
 from gputui.cli.progress import describe_pause
+from gputui.core.amounts import counted
 from gputui.core.job import URGENT_PRIORITY
 from gputui.logs.plain import plain
 from gputui.session.client import Client, chosen
 from gputui.session.config import Config, load
 from gputui.session.control.connection import ClientError, NoSession
 from gputui.session.environment import captured
-from gputui.session.messages import StatusQuestion
+from gputui.session.messages import AddedJob, AddedJobs, StatusQuestion
 from gputui.session.owner.requests import Load
 from gputui.sources.command_list import LONGEST_COMMAND, unreadable
 from gputui.sources.settings import SETTINGS, JobSettings, Setting
@@ -34,11 +35,12 @@ def parser(subcommand: str) -> Parser:
         subcommand,
         "Add a job with the current directory and environment, and print its id. Several words are quoted for the "
         "shell; a single one is used as is. A script or standard input is one job. Starts a session in ./gputui_run "
-        "if there is none.",
+        "if there is none. With --key, adding the same command again prints the id of the first job.",
         usage="add [options] -- COMMAND … | add --script FILE | add -",
         examples="gputui add -- python train.py --lr 0.1\n"
         "gputui add 'python prepare.py && python train.py'\n"
         "gputui add --gpus 2 --name big --after prepare -- torchrun train.py\n"
+        "gputui add --key night-lr0.1 --json -- python train.py --lr 0.1\n"
         "gputui add - <<'END'\n"
         'first=$(gputui add -- python a.py); gputui add --after "$first" -- python b.py',
     )
@@ -48,7 +50,7 @@ def parser(subcommand: str) -> Parser:
     parser.add_argument("words", nargs="*", metavar="COMMAND", help="the command to run")
     add_job_flags(parser)
     parser.add_argument("--script", metavar="FILE", help="run the contents of this file")
-    parser.add_common("no_start", "session")
+    parser.add_common("json", "no_start", "session")
     return parser
 
 
@@ -105,13 +107,29 @@ def job_settings(options: Options) -> JobSettings:
 
 def work(options: Options) -> int:
     draft = Draft(command(options), 1)
-    for job_id in add_all(options, [draft], job_settings(options), "add"):
-        out(str(job_id))
+    print_added(options, add_all(options, [draft], job_settings(options), "add"))
     return 0
 
 
-def add_all(options: Options, drafts: Iterable[Draft], common: JobSettings, origin: str, group: str = "") -> list[int]:
-    """Add jobs with common settings and return their ids.
+def print_added(options: Options, jobs: Sequence[AddedJob]) -> None:
+    """Print the ids of jobs that were added, or were there before with the same key."""
+    if options.json:
+        print_json(AddedJobs(list(jobs)))
+        return
+    for job in jobs:
+        out(str(job.id))
+    known = [job for job in jobs if not job.created]
+    if options.subcommand == "sweep":
+        there = f", {len(known)} already there" if known else ""
+        say(f"{counted(len(jobs) - len(known), 'job', 'jobs')} added{there}")
+    elif known:
+        say(f"already added as #{known[0].id} with this key")
+
+
+def add_all(
+    options: Options, drafts: Iterable[Draft], common: JobSettings, origin: str, group: str = ""
+) -> list[AddedJob]:
+    """Add jobs with common settings and return them.
 
     `group`: the group of the jobs if the user named none.
     """
@@ -125,7 +143,7 @@ def add_all(options: Options, drafts: Iterable[Draft], common: JobSettings, orig
             refuse(f"--cwd {directory}: no such directory")
     client = _client(options, config)
     work = not options.no_start and bool(config.get("daemon")[0])
-    loaded = client.ask(Load(tuple(jobs), captured(), origin), work=work)
+    loaded = client.ask(Load(tuple(jobs), captured(), origin, by_spec=True), work=work)
     if loaded.warning:
         say(f"warning: {plain(loaded.warning)}")
     # A session found in a parent directory may not be the one that the user expects.
@@ -136,7 +154,7 @@ def add_all(options: Options, drafts: Iterable[Draft], common: JobSettings, orig
         scheduler, groups = client.ask(StatusQuestion()).scheduler, {job.group for job in jobs}
         if words := describe_pause(scheduler, set(loaded.jobs), groups, suggest(options, "gputui resume")):
             say(words)
-    return loaded.jobs
+    return loaded.by_spec
 
 
 def _client(options: Options, config: Config) -> Client:

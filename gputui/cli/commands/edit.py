@@ -25,8 +25,8 @@ from gputui.sources.source import changed_spec, settings_of
 
 from .show import show
 
-_SHOWN = {key: setting for key, setting in SETTINGS.items() if key != "hold"}
-"""Settings that can be edited. Holding and releasing are separate commands."""
+_SHOWN = {key: setting for key, setting in SETTINGS.items() if key not in ("hold", "key")}
+"""Settings that can be edited. Holding and releasing are separate commands, and a job keeps its key."""
 _UNSET: tuple[Any, ...] = ("", [], {})
 """Values that count as "not set"."""
 

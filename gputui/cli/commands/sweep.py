@@ -9,16 +9,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gputui.cli.output import out, refuse, say
+from gputui.cli.output import refuse, say
 from gputui.cli.parser import Options, Parser, argument_type
-from gputui.core.amounts import counted
 from gputui.logs.plain import plain
 from gputui.sources.settings import SETTINGS
 from gputui.sources.source import Draft
 from gputui.sources.sweep import Sampling, Sweep, range_values
 from gputui.sources.values import count
 
-from .add import add_all, add_job_flags, job_settings
+from .add import add_all, add_job_flags, job_settings, print_added
 
 MODES = ("shuffled_grid", "grid")
 ABBREVIATED = ("--sampling-mode", "--n-samples", "--seed", "--parameter")
@@ -33,10 +32,12 @@ def parser(subcommand: str) -> Parser:
         "Print a command for each combination of parameters, in random order, or add them as jobs. The "
         "pattern uses Python's format syntax: {lr} inserts a value as is, {lr!q} quotes it for the "
         "shell, {{ and }} are literal braces. The same seed gives the same order. Job options need "
-        "--add; --name and --outfile are patterns too: 'lr{lr}', 'logs/{lr}.log'.",
+        "--add; --name, --outfile and --key are patterns too: 'lr{lr}', 'logs/{lr}.log'. The parameters are "
+        "appended to a --key without braces, so that the same sweep can be added again without doubling a job.",
         usage="sweep PATTERN -p NAME VALUE … [-r NAME RANGE …] [--n-samples N] [--seed S] [--add [options]]",
         examples="gputui sweep 'python train.py --lr {lr} --bs {bs}' -p lr 0.1 0.01 -p bs 32 64 | gputui run\n"
         "gputui sweep 'python train.py --lr {lr}' -r lr log:1e-5:1e-1:5 --add --project lr\n"
+        "gputui sweep 'python train.py --lr {lr}' -p lr 0.1 0.01 --add --key night --json\n"
         "gputui sweep 'python eval.py --seed {seed}' -r seed 0..9 --sampling-mode grid --add\n"
         "gputui sweep 'train {lr} {bs}' --n-samples 5 --seed 1 -p lr 1 2 3 -p bs a b c",
         prepare=_prepare,
@@ -58,7 +59,7 @@ def parser(subcommand: str) -> Parser:
     parser.add_argument("--seed", type=seed, metavar="S", help="reproducible order and choice")
     parser.switch("--add", help="add the jobs instead of printing them; print their ids")
     add_job_flags(parser)
-    parser.add_common("no_start", "session")
+    parser.add_common("json", "no_start", "session")
     return parser
 
 
@@ -114,13 +115,14 @@ def work(options: Options) -> int:
         seed=options.seed,
         name=options.name,
         outfile=options.outfile,
+        key=options.key,
     )
     if sweep.unused:
         say(f"{', '.join(sweep.unused)} is not in the pattern: the same command is repeated for each value")
     if options.add:
         return _add(options, sweep)
     flags = {f"--{key.replace('_', '-')}": getattr(options, setting.field) for key, setting in SETTINGS.items()}
-    flags |= {"--no-start": options.no_start, "--session": options.session}
+    flags |= {"--json": options.json, "--no-start": options.no_start, "--session": options.session}
     unused = next((flag for flag, value in flags.items() if value), None)
     if unused is not None:
         refuse(f"{unused} needs --add")
@@ -131,11 +133,9 @@ def work(options: Options) -> int:
 
 
 def _add(options: Options, sweep: Sweep) -> int:
-    common = replace(job_settings(options), name=None, outfile=None)
-    ids = add_all(options, map(_checked, sweep), common, "sweep", group=f"sweep {' '.join(sweep.names)}")
-    for job in ids:
-        out(str(job))
-    say(f"{counted(len(ids), 'job', 'jobs')} added")
+    common = replace(job_settings(options), name=None, outfile=None, key=None)
+    jobs = add_all(options, map(_checked, sweep), common, "sweep", group=f"sweep {' '.join(sweep.names)}")
+    print_added(options, jobs)
     return 0
 
 

@@ -44,9 +44,11 @@ class Stuck(Exception):
 class JobHandle(Generic[R_co]):
     """A job in a session."""
 
-    def __init__(self, session: Session, id: int) -> None:
+    def __init__(self, session: Session, id: int, *, created: bool = True) -> None:
         self.session = session
         self.id = id
+        self.created = created
+        """Whether the job was added now. If not, it was already there with the same `key`."""
 
     @property
     def state(self) -> str:
@@ -203,6 +205,8 @@ class JobOptions(TypedDict, total=False):
     login_shell: bool
     wrap: str
     """Prefix of the shell command that runs the job, such as `apptainer exec --nv x.sif`."""
+    key: str
+    """Name of this piece of work. Adding the same command or call again with the same key returns the first job."""
     task: str
     """Function to call instead of running a shell, as `module:function`."""
 

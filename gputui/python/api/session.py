@@ -8,7 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack
 
@@ -20,7 +20,7 @@ from gputui.core.job import ENDS, JobSpec
 from gputui.logs.plain import plain
 from gputui.python.user_code.bundle import pack_call, printable
 from gputui.python.user_code.call import CALL
-from gputui.python.user_code.modules import NOTHING_STARTS, Loading, Reached
+from gputui.python.user_code.modules import NOTHING_STARTS, Loading, Reached, keepsake
 from gputui.session.client import Client, chosen
 from gputui.session.control.connection import ClientError, NoSession, fresh_id
 from gputui.session.environment import captured
@@ -139,11 +139,15 @@ class Session:
         job_spec = _call_spec(function, args, kwargs, options, name)
         with _session_errors():
             store_file(client.root, name, pack_call(function, args, kwargs))
-        return self._add(job_spec)
+        job = self._add(job_spec)
+        if not job.created:  # its own file, under another name, already contains the call
+            with suppress(OSError):
+                os.unlink(keepsake(client.root, name))
+        return job
 
     def _add(self, spec: JobSpec) -> JobHandle[Any]:
-        loaded = self._ask(Load((spec,), captured(), "Python"))
-        job: JobHandle[Any] = JobHandle(self, loaded.jobs[0])
+        (added,) = self._ask(Load((spec,), captured(), "Python", by_spec=True)).by_spec
+        job: JobHandle[Any] = JobHandle(self, added.id, created=added.created)
         self._added[job.id] = job
         return job
 

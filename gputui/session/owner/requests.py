@@ -27,7 +27,7 @@ from gputui.session.loading import (
     check_outfiles,
     plan,
 )
-from gputui.session.messages import Layout, OwnerRequest
+from gputui.session.messages import AddedJob, Layout, OwnerRequest
 from gputui.views.results_table import ResultsTable
 from gputui.views.summary import Summary
 from gputui.views.waiting import never_starts
@@ -50,6 +50,8 @@ class Loaded(msgspec.Struct, frozen=True):
     """Message about jobs of the load that can never start; empty if there are none."""
     advice: str = ""
     """Advice on how to run known jobs again from the command line. Empty if all jobs are new."""
+    by_spec: list[AddedJob] = []
+    """The job of each spec, in their order, if the request asked for it."""
 
 
 class Load(OwnerRequest[Loaded], frozen=True, tag="load"):
@@ -62,6 +64,8 @@ class Load(OwnerRequest[Loaded], frozen=True, tag="load"):
     sources: tuple[SourceRecord, ...] = ()
     """Sources to remember, and to read from now on if they deliver more jobs."""
     results: Results = NO_RESULTS
+    by_spec: bool = False
+    """Whether to reply with the job of each spec."""
 
     def __call__(self, act: TurnContext) -> Loaded:
         digest = act.keep_environment(self.environment)
@@ -80,7 +84,12 @@ class Load(OwnerRequest[Loaded], frozen=True, tag="load"):
             act.sources[source.key] = replace(source, environment=source.environment or digest)
         new = range(first, book.next_id)
         jobs = [*planned.jobs, *new]
-        return Loaded(jobs, len(new), sentence, never_starts(act.scheduler, jobs), planned.advice)
+        by_spec = [
+            AddedJob(job, book[job].name, book[job].spec.key, job >= first)
+            for job in (planned.by_spec if self.by_spec else ())
+            if job is not None
+        ]
+        return Loaded(jobs, len(new), sentence, never_starts(act.scheduler, jobs), planned.advice, by_spec)
 
 
 class Forget(OwnerRequest[list[str]], frozen=True, tag="forget"):

@@ -90,6 +90,7 @@ class Saver:
             self._in_trouble(scheduler, str(trouble))
             return False
         scheduler.book.unsaved.clear()
+        scheduler.book.unsaved_revoked.clear()
         scheduler.unsaved_history.clear()
         self.spans.unsaved.clear()
         self.environments = {}
@@ -116,6 +117,7 @@ class Saver:
         self.spans.mode(scheduler.mode, scheduler.cause, now)
         return Change(
             jobs=[book[job_id] for job_id in book.unsaved],
+            revoked_keys=book.unsaved_revoked,
             moments=scheduler.unsaved_history,
             environments=self.environments,
             replies=[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
@@ -133,7 +133,18 @@ def rebuild(
     for job_id in range(record.first_id, max(jobs, default=record.first_id - 1) + 1):
         if job_id not in jobs:
             jobs[job_id] = _unknown(job_id, environment, state=Killed(), archived=True)
-    return Rebuilt([jobs[job_id] for job_id in sorted(jobs)], touched, doubts)
+    return Rebuilt(list(_with_unique_keys(jobs[job_id] for job_id in sorted(jobs))), touched, doubts)
+
+
+def _with_unique_keys(jobs: Iterable[Job]) -> Iterator[Job]:
+    """Yield the jobs, each key only once. A copied job directory could otherwise make the session unusable."""
+    keys: set[str] = set()
+    for job in jobs:
+        if job.spec.key in keys:
+            job = replace(job, spec=replace(job.spec, key=None))
+        elif job.spec.key is not None:
+            keys.add(job.spec.key)
+        yield job
 
 
 def _revoke_unclaimed(jobs: list[Job], claims: dict[JobId, int], directory: str) -> set[JobId]:

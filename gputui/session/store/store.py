@@ -67,11 +67,13 @@ def _passes(error: sqlite3.OperationalError) -> bool:
 
 T = TypeVar("T")
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 SCHEMA = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE environment(digest TEXT PRIMARY KEY, variables TEXT NOT NULL);
-CREATE TABLE job(id INTEGER PRIMARY KEY, data TEXT NOT NULL);
+CREATE TABLE job(id INTEGER PRIMARY KEY, data TEXT NOT NULL, key TEXT);
+CREATE UNIQUE INDEX job_of_key ON job(key) WHERE key IS NOT NULL;
+CREATE TABLE revoked(key TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE history(job INTEGER NOT NULL, at REAL NOT NULL, text TEXT NOT NULL);
 CREATE INDEX history_of_job ON history(job);
 CREATE TABLE request(uuid TEXT PRIMARY KEY, reply TEXT NOT NULL, at REAL NOT NULL);
@@ -139,6 +141,7 @@ class Change(msgspec.Struct):
     """The changes that one commit makes durable."""
 
     jobs: Iterable[Job] = ()
+    revoked_keys: Iterable[str] = ()
     moments: Iterable[HistoryEntry] = ()
     environments: dict[str, dict[str, str]] = {}
     replies: list[tuple[str, str, float]] = []
@@ -151,7 +154,7 @@ class Change(msgspec.Struct):
     """Whether to flush the commit to the disk before returning."""
 
     def is_empty(self) -> bool:
-        lists = (self.jobs, self.moments, self.environments, self.replies, self.results, self.spans)
+        lists = (self.jobs, self.revoked_keys, self.moments, self.environments, self.replies, self.results, self.spans)
         return not any(lists) and self.record is None and self.identity is None and self.sources is None
 
 
@@ -203,7 +206,8 @@ class Store:
             record = self._meta("record", Record) or Record()
             rows = self._db.execute("SELECT CAST(data AS BLOB) FROM job ORDER BY id")
             jobs = share_equal(_unseal(data) for (data,) in rows)
-            return Scheduler(record, _without_gaps(record.first_id, jobs))
+            revoked_keys = [key for (key,) in self._db.execute("SELECT key FROM revoked")]
+            return Scheduler(record, _without_gaps(record.first_id, jobs), revoked_keys)
 
     def commits(self) -> int:
         """Return the number of commits. Of two copies of the store, the one with more commits is newer."""
@@ -307,7 +311,11 @@ class Store:
         if change.environments:
             rows = ((name, _encode(variables).decode()) for name, variables in change.environments.items())
             many("INSERT OR IGNORE INTO environment VALUES(?, ?)", rows)
-        many("INSERT OR REPLACE INTO job VALUES(?, ?)", ((job.id, _seal(job)) for job in change.jobs))
+        # Not OR REPLACE, which would delete another job with the same key instead of failing.
+        upsert = "INSERT INTO job VALUES(?, ?, ?) ON CONFLICT(id) DO UPDATE SET data=excluded.data, key=excluded.key"
+        many(upsert, ((job.id, _seal(job), job.spec.key) for job in change.jobs))
+        if change.revoked_keys:
+            many("INSERT INTO revoked VALUES(?)", ((key,) for key in change.revoked_keys))
         if change.moments:
             many(
                 "INSERT INTO history VALUES(?, ?, ?)",

@@ -54,7 +54,8 @@ def test_wrong_usage_is_one_sentence(gputui: Gputui, words: list[str], sentence:
 
 
 def test_added_jobs_keep_their_parameters(gputui: Gputui, owner: FakeOwner) -> None:
-    owner.answers["load"] = {"jobs": [0, 1], "new": 2, "sentence": ""}
+    added = [{"id": number, "name": f"l{number + 1}", "key": None, "created": True} for number in range(2)]
+    owner.answers["load"] = {"jobs": [0, 1], "new": 2, "sentence": "", "by_spec": added}
     told = gputui(
         "sweep", "t {lr}", "-p", "lr", "1", "2", "--sampling-mode", "grid", "--add", "--gpus", "2", "--name", "l{lr}"
     )

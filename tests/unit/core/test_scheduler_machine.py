@@ -15,7 +15,7 @@ from support.core import is_sentence, restored, slots, validate
 
 from gputui.core import events
 from gputui.core import job as states
-from gputui.core.book import due
+from gputui.core.book import Book, due
 from gputui.core.breaker import Probe, Scope, ScopeState
 from gputui.core.eta import estimate_outlook
 from gputui.core.events import Event, Instruction, Mode, Outcome, Refusal
@@ -62,6 +62,8 @@ class Model:
         self.pictures: list[tuple[Snapshot, list[Job]]] = []
         self.paused: tuple[Scope, ...] = ()
         self.eligible: set[JobId] = set()
+        self.keys: dict[str, JobId] = {}
+        self.revoked: set[str] = set()
 
     def attempts(self) -> list[tuple[JobId, int]]:
         return sorted(self.ordered)
@@ -171,6 +173,16 @@ class Model:
             else:
                 assert scheduler.fit(job.request) is None, f"#{job.id} could run"
 
+    def check_keys(self, book: Book) -> None:
+        """A key belongs to its first job for ever, and a revoked one to none that has run."""
+        assert self.keys.items() <= book.keys.items()
+        assert self.revoked <= book.revoked
+        for key in book.revoked & book.keys.keys():
+            job = book[book.keys[key]]
+            assert job.archived
+            assert not job.attempts
+        self.keys, self.revoked = dict(book.keys), set(book.revoked)
+
     def took_picture(self, picture: Snapshot) -> None:
         """`changed` lists exactly what differs from the previous snapshot."""
         before = self.pictures[-1][1] if self.pictures else []
@@ -206,6 +218,9 @@ OUTCOMES = (
 )
 
 
+KEYS = tuple(f"k{number}" for number in range(12))
+
+
 def any_spec(chance: Random, first: JobId) -> JobSpec:
     """`first` is the next free id."""
     priority = chance.choice([30, 30, 30, 0, 99])
@@ -229,6 +244,7 @@ def any_spec(chance: Random, first: JobId) -> JobSpec:
         after_any=chance.random() < 0.3,
         not_before=chance.choice([None, None, None, 1010.0, 2000.0]),
         hold=chance.random() < 0.1,
+        key=chance.choice(KEYS) if chance.random() < 0.1 else None,
     )
 
 
@@ -305,6 +321,7 @@ def any_change_of_scene(chance: Random) -> Event:
         events.Drain(),
         events.Pause(),
         events.Pause(events.PauseKind.STOPPED),
+        *[events.RevokeKey(chance.choice(KEYS))] * 2,
     ]
     return chance.choice(changes)
 
@@ -351,6 +368,7 @@ class Driver:
     def check(self) -> None:
         validate(self.scheduler)
         self.model.check(self.scheduler)
+        self.model.check_keys(self.scheduler.book)
 
     def add(self, chance: Random) -> None:
         first = self.scheduler.book.next_id
@@ -449,6 +467,7 @@ class Driver:
         scheduler, before = self.scheduler, list(self.scheduler.book)
         record, event = scheduler.record(), scheduler.savepoint()
         commands = len(self.model.commands)
+        keys, revoked = self.model.keys, self.model.revoked
         for _ in range(chance.randint(1, 4)):
             happen = chance.choice([self.user_command, self.user_command, self.add, self.change_of_scene, self.resume])
             happen(chance)
@@ -460,6 +479,8 @@ class Driver:
                 events.AttemptEnded(job=start.job.id, attempt=start.job.issued, outcome=events.NeverRan(), at=self.now)
             )
         scheduler.handle(event, self.now)
+        assert (scheduler.book.keys, scheduler.book.revoked) == (keys, revoked)
+        self.model.keys, self.model.revoked = keys, revoked
         for job in list(scheduler.book)[len(before) :]:
             assert job.archived
         for old, new in zip(before, scheduler.book, strict=False):
