@@ -42,19 +42,19 @@ def spawn(arguments: Sequence[str], environment: Mapping[str, str], descriptors:
     The first argument is the path of the program. Descriptors 0, 1 and 2 are /dev/null unless given. All other
     descriptors that are not given are closed. Raise OSError, or ValueError for NUL bytes.
     """
-    c = c_library()
+    c, quick = c_library(), quick_c_library()
     import ctypes
 
     pid = ctypes.c_int()
     words, variables = _strings(arguments), _strings(_variables(environment))
     actions = ctypes.create_string_buffer(_ROOM)
     with _out_of_the_way({**_STANDARD, **descriptors}) as wanted:
-        _checked(c.posix_spawn_file_actions_init(actions))
+        _checked(quick.posix_spawn_file_actions_init(actions))
         try:
-            _arrange(c, actions, wanted)
+            _arrange(quick, actions, wanted)
             _checked(c.posix_spawn(ctypes.byref(pid), words[0], actions, _attributes(), words, variables))
         finally:
-            c.posix_spawn_file_actions_destroy(actions)
+            quick.posix_spawn_file_actions_destroy(actions)
     return pid.value
 
 
@@ -86,6 +86,14 @@ def c_library() -> Any:
     except ImportError:
         raise OSError(errno.ENOSYS, "this Python was built without ctypes") from None
     return ctypes.CDLL(None)
+
+
+@cache
+def quick_c_library() -> Any:
+    """Return the C library for calls that never wait, so that they need not release Python's interpreter lock."""
+    import ctypes
+
+    return ctypes.PyDLL(None)
 
 
 def _strings(items: Sequence[str]) -> Any:
