@@ -136,7 +136,6 @@ _ADVICE = (
     ("Permission denied", "log in once manually, or copy your key: ssh-copy-id {alias}"),
     ("Host key verification failed", "log in once manually and check its key: ssh {alias}"),
     ("Could not resolve hostname", "is it in ~/.ssh/config?"),
-    ("there is no verb and no file 'hosts'", "gputui there is older than 0.2.0: upgrade it"),
 )
 
 

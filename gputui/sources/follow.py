@@ -25,7 +25,7 @@ class Mark(Struct, frozen=True, array_like=True):
     device: int
     inode: int
     print: str = ""
-    """Digest of the bytes before the position, or "" if there are none or they are unknown."""
+    """Digest of the bytes before the position, or "" if there are none."""
 
     def is_of(self, status: os.stat_result) -> bool:
         return (status.st_dev, status.st_ino) == (self.device, self.inode)
@@ -212,7 +212,7 @@ class Follower:
         if mark is None or self._mark is None or not mark.is_of(status) or status.st_size < position:
             return 0, b""
         before = behind(fd, position)
-        if mark.print not in ("", print_of(before)):
+        if mark.print != print_of(before):
             self._report_overwritten()
             return 0, b""
         self._mark = replace(mark, print=print_of(before))

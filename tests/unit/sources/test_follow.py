@@ -6,7 +6,6 @@ import os
 import tempfile
 from pathlib import Path
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -108,14 +107,6 @@ def test_a_line_added_by_an_editor_that_rewrites_the_file_is_read(queue: Path) -
     assert reader.commands() == ["new"]
     queue.write_text(queue.read_text() + "newer\n")
     assert Reader(queue, *reader.state).commands() == ["newer"]
-
-
-def test_a_position_stored_by_an_older_version_is_continued(queue: Path) -> None:
-    position, mark = end_of(str(queue))
-    assert mark is not None
-    append(queue, "a\n")
-    old = msgspec.json.decode(msgspec.json.encode([mark.device, mark.inode]), type=Mark)
-    assert Reader(queue, position, old).commands() == ["a"]
 
 
 def test_a_renamed_file_is_read_to_its_end_and_the_new_one_from_its_start(queue: Path) -> None:
