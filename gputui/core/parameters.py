@@ -39,13 +39,28 @@ def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_PREPARING = _set("cd source . export set ulimit module conda mamba mkdir echo true sleep wait exit tee cat")
-_SHELLS = _set("bash sh zsh dash")
-_WRAPPERS = _set(
-    """python pypy torchrun accelerate deepspeed srun mpirun mpiexec horovodrun uv poetry pipenv nohup time nice ionice
-    stdbuf env xvfb-run apptainer singularity docker timeout taskset numactl bash sh zsh dash sudo exec command ipython
-    jupyter julia Rscript setsid"""
+_KEYWORDS = _set("if then elif else while until do ! {")
+_PREPARING = _set(
+    """cd source . export set ulimit module conda mamba mkdir echo printf true false : sleep wait exit tee cat test [ [[
+    for case trap read kill touch rm cp mv ls head tail grep seq date"""
 )
+"""Commands whose options are not parameters of the job."""
+_SHELLS = _set("bash sh zsh dash")
+_INTERPRETERS = {
+    "python": "c",
+    "pypy": "c",
+    "ipython": "c",
+    "perl": "e",
+    "ruby": "e",
+    "node": "e",
+    "julia": "e",
+    "Rscript": "e",
+}
+"""The option of each interpreter that is followed by code."""
+_WRAPPERS = _set(
+    """torchrun accelerate deepspeed srun mpirun mpiexec horovodrun uv poetry pipenv nohup time nice ionice stdbuf env
+    xvfb-run apptainer singularity docker timeout taskset numactl sudo exec command jupyter setsid"""
+).union(_SHELLS, _INTERPRETERS)
 
 
 class Arguments(Struct, frozen=True, gc=False):
@@ -65,15 +80,9 @@ def parse_arguments(command: str) -> Arguments:
 
 
 def _read(command: str, named: dict[str, str], rest: list[str], depth: int) -> None:
-    if _NOT_PLAIN.search(command) is None:
-        _simple(command.split(None, MOST_WORDS)[:MOST_WORDS], named, rest, depth)
-        return
-    for words in _commands(command):
-        if words and words[0] in _PREPARING:
-            rest += [word for word in words if not _is_variable(word)]
-            _assigned([word for word in words if words[0] == "export" and _is_variable(word)], named)
-        else:
-            _simple(words, named, rest, depth)
+    is_plain = _NOT_PLAIN.search(command) is None
+    for words in [command.split(None, MOST_WORDS)[:MOST_WORDS]] if is_plain else _commands(command):
+        _simple(words, named, rest, depth)
 
 
 def _commands(text: str) -> list[list[str]]:
@@ -111,36 +120,46 @@ def _assigned(words: list[str], named: dict[str, str]) -> None:
 
 
 def _simple(words: list[str], named: dict[str, str], rest: list[str], depth: int) -> None:
-    start = 0
+    keywords = next((number for number, word in enumerate(words) if word not in _KEYWORDS), len(words))
+    start = keywords
     while start < len(words) and _is_variable(words[start]):
         start += 1
-    if start:
-        _assigned(words[:start], named)
-    begin = _program(words, start)
+    rest += words[:keywords]
+    _assigned(words[keywords:start], named)
+    if start < len(words) and words[start] in _PREPARING:
+        rest += [word for word in words[start:] if not _is_variable(word)]
+        _assigned([word for word in words[start:] if words[start] == "export" and _is_variable(word)], named)
+        return
+    begin, holds_code, is_shell = _program(words, start)
     rest += words[start:begin]
-    if begin < len(words) and begin > start and words[begin - 1].startswith("-") and words[begin - 1].endswith("c"):
+    if not holds_code:
+        _named(words[begin:], named, rest)
+    elif is_shell:
         if depth < DEEPEST:
             _read(words[begin], named, rest, depth + 1)
         rest += words[begin + 1 :]
-        return
-    _named(words[begin:], named, rest)
+    else:
+        rest.append(words[begin])
+        _named(words[begin + 1 :], named, rest)
 
 
-def _program(words: list[str], start: int) -> int:
-    """Return the index of the program or of the argument of `-c`, after any wrappers and their options."""
-    if start >= len(words) or words[start].rpartition("/")[2].rstrip("0123456789.") not in _WRAPPERS:
-        return start
-    is_shell = words[start].rpartition("/")[2] in _SHELLS
-    for number in range(start + 1, len(words)):
-        word = words[number]
-        if _PROGRAM.fullmatch(word):
-            return number
-        before = words[number - 1]
-        if before == "-m" or (is_shell and before[0] == "-" and before.endswith("c")):
-            return number
-        if word in _SHELLS:
-            return _program(words, number)
-    return start
+def _program(words: list[str], start: int) -> tuple[int, bool, bool]:
+    """Return the index of the program or of the code to run, after any wrappers and their options. Also return
+    whether it is code, and whether it is code for a shell.
+    """
+    is_shell, letter = False, ""
+    for number, word in enumerate(words[start:], start):
+        name = word.rpartition("/")[2].rstrip("0123456789.")
+        if number == start and name not in _WRAPPERS:
+            break
+        before = words[number - 1] if number > start else ""
+        if letter and before[:1] == "-" and before[1:2] != "-" and before.endswith(letter):
+            return number, True, is_shell
+        if before == "-m" or _PROGRAM.fullmatch(word):
+            return number, False, False
+        if name in _SHELLS or name in _INTERPRETERS:
+            is_shell, letter = name in _SHELLS, _INTERPRETERS.get(name, "c")
+    return start, False, False
 
 
 def _named(words: list[str], named: dict[str, str], rest: list[str]) -> None:
