@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
+    from support.sessions import Home, Session
     from support.slurm import Cluster
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -74,6 +75,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("long") is not None:
             item.add_marker(pytest.mark.skip(reason="takes minutes: run it with --long"))
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    """A session that tests run; nothing of its jobs is left afterwards."""
+    from support.sessions import Session
+
+    session = Session(tmp_path)
+    yield session
+    session.sweep()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    """A session with daemons; none of its processes is left afterwards."""
+    from support.sessions import Home, reap
+
+    home = Home(tmp_path)
+    yield home
+    home.end()
+    reap()
 
 
 @pytest.fixture(scope="session")

@@ -6,20 +6,11 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from support.sessions import GPUTUI, Session, finished
 from support.waiting import until
-
-
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    session = Session(tmp_path)
-    yield session
-    session.sweep()
 
 
 def asked(session: Session, *words: str) -> str:

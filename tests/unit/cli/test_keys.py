@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,13 +11,6 @@ from support.sessions import Done, Home, finished, said
 from support.waiting import until
 
 from gputui.session.control.connection import ClientError
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    home = Home(tmp_path)
-    yield home
-    home.end()
 
 
 def answer(done: Done) -> Any:

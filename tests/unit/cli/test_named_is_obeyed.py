@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from support.sessions import GPUTUI, Home, Process, Session, finished, reap, said
+from support.sessions import GPUTUI, Home, Process, Session, finished, said
 from support.terminal import recorded
 from support.waiting import until
 
 SAYS_WHERE = "echo $CUDA_VISIBLE_DEVICES"
-
-
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    session = Session(tmp_path)
-    yield session
-    session.sweep()
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    home = Home(tmp_path)
-    yield home
-    home.end()
-    reap()
 
 
 def gate(session: Session) -> str:

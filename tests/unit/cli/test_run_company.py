@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
 from support.sessions import ALONE, GPUTUI, Home, finished
 from support.waiting import until
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    home = Home(tmp_path)
-    yield home
-    home.end()
 
 
 def gate(home: Home) -> str:

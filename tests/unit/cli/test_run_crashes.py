@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,6 @@ from support.waiting import until
 from gputui.core.job import Job
 
 SLOTS = 4
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    home = Home(tmp_path)
-    yield home
-    home.end()
 
 
 def sweep(session: Session, jobs: int = 60, broken: range = range(16, 28)) -> Path:

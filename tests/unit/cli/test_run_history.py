@@ -4,19 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from support.sessions import GPUTUI, Session, listened
 from support.waiting import until
-
-
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    session = Session(tmp_path)
-    yield session
-    session.sweep()
 
 
 def lines_of(done: subprocess.CompletedProcess[str], word: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -15,13 +14,6 @@ from gputui.cli.run.jobs import CHUNK, MOST_WAITING
 from gputui.session.client import Client
 from gputui.session.feeds import AHEAD
 from gputui.session.messages import StatusQuestion
-
-
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    session = Session(tmp_path)
-    yield session
-    session.sweep()
 
 
 def written(session: Session, name: str, text: str) -> Path:

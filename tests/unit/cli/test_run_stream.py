@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 from support.sessions import Session
 
 from gputui.cli.follower import LONGEST_LINE
-
-
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    session = Session(tmp_path)
-    yield session
-    session.sweep()
 
 
 def streamed(session: Session, *commands: str) -> list[str]:

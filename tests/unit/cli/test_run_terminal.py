@@ -17,13 +17,6 @@ from gputui.core.events import Mode
 SIZE = (160, 40)
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    session = Session(tmp_path)
-    yield session
-    session.sweep()
-
-
 def redirected(session: Session, *words: str) -> list[str]:
     """The same run with its jobs on standard input."""
     line = [*GPUTUI, "run", *words, "--gpus", "0", "--output-dir", str(session.root)]

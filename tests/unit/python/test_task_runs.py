@@ -5,20 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.sessions import Session, said
 from support.task_files import SAMPLE, SAMPLE_DIRECTORIES, TASK, one, write
 from support.waiting import until
-
-
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    session = Session(tmp_path)
-    yield session
-    session.sweep()
 
 
 def directories(session: Session) -> list[str]:
