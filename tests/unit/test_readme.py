@@ -23,7 +23,7 @@ README = Path(gputui.__file__).parents[1] / "README.md"
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.M | re.S)
 NOT_RUN = "# not run here: "
 SCREENS = re.compile(r"^gputui( demo| \S+\.txt| hosts --live)?\s*(#.*)?$")
-LONGEST = 180
+LONGEST = 170
 TRAIN = """\
 import argparse, sys
 p = argparse.ArgumentParser()
