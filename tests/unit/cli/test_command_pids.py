@@ -5,21 +5,15 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 from typing import Any
 
 import pytest
-from support.sessions import GPUTUI, Session, finished
+from support.sessions import Session, finished
 from support.waiting import until
 
 
-def asked(session: Session, *words: str) -> str:
-    line = [*GPUTUI, *words, "--session", str(session.root)]
-    return subprocess.run(line, capture_output=True, text=True, check=True, timeout=60).stdout
-
-
 def shown(session: Session) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(asked(session, "show", "0", "--json"))
+    found: dict[str, Any] = json.loads(session.call("show", "0", "--json").stdout)
     return found
 
 
@@ -32,9 +26,9 @@ def test_a_signal_to_the_shown_pid_reaches_the_command(session: Session, command
         pid = job["pid"]
         assert job["wrapper"] == wrapper
         assert pid != wrapper
-        assert json.loads(asked(session, "ls", "--json"))["jobs"][0]["pid"] == pid
-        assert f" {pid} " in asked(session, "ls", "-l")
-        assert f"pid        {pid}\n" in asked(session, "show", "0")
+        assert json.loads(session.call("ls", "--json").stdout)["jobs"][0]["pid"] == pid
+        assert f" {pid} " in session.call("ls", "-l").stdout
+        assert f"pid        {pid}\n" in session.call("show", "0").stdout
         os.kill(pid, signal.SIGTERM)
         assert finished(run).returncode == 1
     ended = shown(session)

@@ -12,10 +12,6 @@ from support.waiting import until
 SAYS_WHERE = "echo $CUDA_VISIBLE_DEVICES"
 
 
-def gate(session: Session) -> str:
-    return f"until test -e {session.directory}/gate; do sleep 0.01; done"
-
-
 def runs(session: Session, process: Process, jobs: int = 1) -> None:
     until(lambda: len(session.runs()) == jobs or process.poll() is not None, f"{jobs} jobs run")
     assert process.poll() is None, process.communicate()
@@ -42,10 +38,10 @@ def test_a_gpus_setting_does_not_change_an_existing_session(session: Session) ->
 
 
 def test_jobs_that_wait_start_on_the_slots_that_are_named_and_on_no_others(session: Session) -> None:
-    jobs = session.write(session.told("first", gate(session)), *[SAYS_WHERE] * 20)
+    jobs = session.write(session.told("first", session.waits), *[SAYS_WHERE] * 20)
     with session.running(jobs, gpus="0") as run:
         runs(session, run)
-    (session.directory / "gate").touch()
+    session.gate.touch()
     assert session.run(gpus="7").returncode == 1  # the first was killed with its owner: nobody saw its end
     assert {session.output(job) for job in range(1, 21)} == {"7\n"}
 
@@ -85,7 +81,7 @@ def test_an_existing_directory_is_not_used_for_a_job(session: Session) -> None:
 
 
 def test_flags_apply_when_a_daemon_hands_over(home: Home) -> None:
-    home.begin(home.told("first", gate(home)), home.told("second", SAYS_WHERE))
+    home.begin(home.told("first", home.waits), home.told("second", SAYS_WHERE))
     home.ask("begin", slots=[{"id": 0, "devices": ["0"]}], given=True, change_slots=True, cpu_jobs=1)
     home.resume()
     until(lambda: home.runs() == {"first": 1}, "the first job runs")
@@ -93,7 +89,7 @@ def test_flags_apply_when_a_daemon_hands_over(home: Home) -> None:
         until(lambda: (home.root / "new_1" / "SUCCESS").exists() or run.poll() is not None, "the second job has run")
         assert (home.root / "new_1" / "new_1.OUT").read_text() == "3\n"
         assert not home.markers(0), "the first runs on where it was"
-        (home.directory / "gate").touch()
+        home.gate.touch()
         assert finished(run).returncode == 0
     assert home.markers(0) == ["SUCCESS"]
     assert home.runs() == {"first": 1, "second": 1}
@@ -103,7 +99,7 @@ def test_flags_apply_when_a_daemon_hands_over(home: Home) -> None:
 
 
 def test_beside_another_run_other_slots_and_directories_are_refused_with_the_ways_out(session: Session) -> None:
-    jobs = session.write(session.told("first", gate(session)))
+    jobs = session.write(session.told("first", session.waits))
     more = session.write("echo more", name="more.txt")
     with session.running(jobs, gpus="0,1") as run:
         runs(session, run)
@@ -114,19 +110,19 @@ def test_beside_another_run_other_slots_and_directories_are_refused_with_the_way
         done = session.run(more, "--prefix", "x_", gpus=None)
         assert done.returncode == 2
         assert "other job directories" in said(done)
-        (session.directory / "gate").touch()
+        session.gate.touch()
         finished(run)
     assert len(session.jobs()) == 1, "nothing was added"
 
 
 def test_beside_another_run_jobs_join_it_when_nothing_else_is_named(session: Session) -> None:
-    jobs = session.write(session.told("first", gate(session)))
+    jobs = session.write(session.told("first", session.waits))
     more = session.write(SAYS_WHERE, name="more.txt")
     with session.running(jobs, gpus="0,1") as run:
         runs(session, run)
         assert session.run(more, "--prefix", "job_", gpus="1,0").returncode == 0
         assert session.run(more, "--force-rerun", gpus=None).returncode == 0
-        (session.directory / "gate").touch()
+        session.gate.touch()
         assert finished(run).returncode == 0
 
 
@@ -142,7 +138,7 @@ def test_beside_another_run_jobs_join_it_when_nothing_else_is_named(session: Ses
 def test_beside_another_run_another_setting_is_refused_and_the_same_is_fine(
     session: Session, flag: str, value: str, has: str
 ) -> None:
-    jobs = session.write(session.told("first", gate(session)))
+    jobs = session.write(session.told("first", session.waits))
     more = session.write("echo more", name="more.txt")
     (session.directory / "gpus.txt").write_text("0\n1\n2\n")
     named = [flag, value] if value else [flag]
@@ -152,45 +148,33 @@ def test_beside_another_run_another_setting_is_refused_and_the_same_is_fine(
         assert done.returncode == 2, said(done)
         assert f"open in gputui run (pid {run.pid}) with {has}, not {flag}" in said(done)
         assert f"or omit {flag}" in said(done)
-        (session.directory / "gate").touch()
+        session.gate.touch()
         finished(run)
     assert len(session.jobs()) == 1, "nothing was added"
-    (session.directory / "gate").unlink()
+    session.gate.unlink()
     with session.running(jobs, "--force-rerun", *named, gpus=None) as run:
         until(lambda: session.runs()["first"] == 2 or run.poll() is not None, "it runs again")
         assert session.run(more, *named, gpus=None).returncode == 0
-        (session.directory / "gate").touch()
+        session.gate.touch()
         assert finished(run).returncode == 0
 
 
 def test_beside_another_run_config_files_change_nothing(session: Session) -> None:
-    jobs = session.write(session.told("first", gate(session)))
+    jobs = session.write(session.told("first", session.waits))
     with session.running(jobs) as run:
         runs(session, run)
         more = session.write("echo more", name="more.txt")
         assert session.run(more, gpus=None, env={"GPUTUI_PAUSE_AFTER": "7"}).returncode == 0
-        (session.directory / "gate").touch()
+        session.gate.touch()
         assert finished(run).returncode == 0
     assert session.load().settings.pause_after == 3
 
 
 def test_beside_another_run_a_terminal_is_asked_and_the_answer_counts(session: Session) -> None:
-    jobs = session.write(session.told("first", gate(session)))
+    jobs = session.write(session.told("first", session.waits))
     session.write(session.told("more", f"{SAYS_WHERE} >>where"), name="more.txt")
-    line = [
-        *GPUTUI,
-        "run",
-        "--no-daemon",
-        "--gpus",
-        "4",
-        "--prefix",
-        "x_",
-        "--grace",
-        "5",
-        "--output-dir",
-        str(session.root),
-        "more.txt",
-    ]
+    flags = "--no-daemon --gpus 4 --prefix x_ --grace 5 --output-dir"
+    line = [*GPUTUI, "run", *flags.split(), str(session.root), "more.txt"]
     with session.running(jobs, gpus="0") as run:
         runs(session, run)
         with recorded(line, cwd=session.directory, size=(160, 40)) as no:
@@ -211,11 +195,11 @@ def test_beside_another_run_a_terminal_is_asked_and_the_answer_counts(session: S
 
 
 def test_beside_another_run_yes_on_the_command_line_is_an_answer(session: Session) -> None:
-    jobs = session.write(session.told("first", gate(session)))
+    jobs = session.write(session.told("first", session.waits))
     more = session.write(SAYS_WHERE, name="more.txt")
     with session.running(jobs, gpus="0") as run:
         runs(session, run)
         done = session.run(more, "-y", gpus="3")
         assert (done.returncode, session.output(1)) == (0, "3\n"), done
-        (session.directory / "gate").touch()
+        session.gate.touch()
         finished(run)

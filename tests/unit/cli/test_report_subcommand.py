@@ -135,10 +135,7 @@ def page(tmp_path: Path) -> Path:
     (tmp_path / "train.py").write_text(TRAIN)
     session.run(session.write(*(f"python3 train.py --lr {lr}" for lr in (0.5, 0.1, 0.9, 2.0))), gpus="sim:2")
     made = tmp_path / "page.html"
-    done = subprocess.run(
-        [*GPUTUI, "report", "--session", str(session.root), "-o", str(made)], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == str(made)
+    assert session.call("report", "-o", str(made)).stdout.strip() == str(made)
     return made
 
 
@@ -233,13 +230,10 @@ def test_cards_are_called_by_their_number_and_the_load_of_others_is_theirs(page:
     assert [any(track["others"]) for track in tracks] == [False, True]
 
 
-def test_without_a_gpu_nothing_is_called_one(tmp_path: Path) -> None:
-    session = Session(tmp_path)
+def test_without_a_gpu_nothing_is_called_one(session: Session) -> None:
     session.run(session.write("echo loss=0.5", "echo loss=0.4"), gpus="cpu:2")
     for subcommand in ("summary", "results", "report -o -"):
-        done = subprocess.run(
-            [*GPUTUI, *subcommand.split(), "--session", str(session.root)], capture_output=True, text=True
-        )
+        done = session.call(*subcommand.split())
         text = (
             done.stdout.partition("<noscript>")[2].partition("<script>")[0] if "report" in subcommand else done.stdout
         )

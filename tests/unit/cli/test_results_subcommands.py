@@ -5,11 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
-from support.sessions import GPUTUI, Done, Session
+from support.sessions import Session
 
 from gputui.python.api.session import Session as ApiSession
 
@@ -40,38 +39,32 @@ def swept(tmp_path: Path) -> Session:
     return session
 
 
-def subcommand(session: Session, *words: str) -> Done:
-    return subprocess.run(
-        [*GPUTUI, words[0], "--session", str(session.root), *words[1:]], capture_output=True, text=True, check=False
-    )
-
-
 def test_results_and_summary_of_a_sweep(swept: Session) -> None:
-    top = subcommand(swept, "results", "--top", "2").stdout.splitlines()
+    top = swept.call("results", "--top", "2").stdout.splitlines()
     assert top[0].split() == ["id", "state", "model", "lr", "seed", "val_loss", "at", "acc", "time", "gpu"]
     assert top[1].split()[:8] == ["★", "4", "✓", "succeeded", "cnn", "1.0", "0", "0.3333"]
-    rows = list(csv.DictReader(io.StringIO(subcommand(swept, "results", "--csv").stdout)))
+    rows = list(csv.DictReader(io.StringIO(swept.call("results", "--csv").stdout)))
     assert [row["id"] for row in rows[:3]] == ["4", "5", "2"]
     assert rows[0]["val_loss"] == "0.3333"
     assert len(rows) == 10
-    told = json.loads(subcommand(swept, "results", "--json", "--metric", "acc").stdout)
+    told = json.loads(swept.call("results", "--json", "--metric", "acc").stdout)
     assert told["metric"] == {"name": "acc", "direction": "max"}
     assert told["jobs"][0]["best"] == 30
-    text = subcommand(swept, "summary").stdout
+    text = swept.call("summary").stdout
     assert text.startswith("DONE, 2 ✗  10 ok · 2 failed")
     assert "by lr" in text
     assert "between seeds: 0.01" in text
-    summed = json.loads(subcommand(swept, "summary", "--json").stdout)
+    summed = json.loads(swept.call("summary", "--json").stdout)
     assert (summed["succeeded"], summed["failed"], summed["best"][0]["id"]) == (10, 2, 4)
-    assert "--top: invalid number 'x'" in subcommand(swept, "results", "--top", "x").stderr
-    refused = subcommand(swept, "results", "--metric", "nope")
+    assert "--top: invalid number 'x'" in swept.call("results", "--top", "x").stderr
+    refused = swept.call("results", "--metric", "nope")
     assert refused.returncode == 1
     assert "no job has printed nope; found: acc, val_loss" in refused.stderr
 
 
 def test_a_saved_metric_applies_to_python_programs_too(swept: Session) -> None:
-    subcommand(swept, "results", "--metric", "acc", "--save")
-    assert json.loads(subcommand(swept, "results", "--json").stdout)["metric"]["name"] == "acc"
+    swept.call("results", "--metric", "acc", "--save")
+    assert json.loads(swept.call("results", "--json").stdout)["metric"]["name"] == "acc"
     best = {result.job: result for result in ApiSession(swept.root).results()}[4]
     assert (best.metrics["val_loss"], best.last["acc"], best.progress) == (0.3333, 30, 1.0)
     assert best.params["lr"] == "1.0"
@@ -81,7 +74,7 @@ def results_of(tmp_path: Path, *commands: str) -> tuple[Session, list[list[str]]
     """A session in which each of these ran, and its table, a job per line."""
     session = Session(tmp_path)
     session.run(session.write(*commands), "--pause-after", "0", gpus="cpu:2")
-    return session, [line.split() for line in subcommand(session, "results").stdout.splitlines()[1:]]
+    return session, [line.split() for line in session.call("results").stdout.splitlines()[1:]]
 
 
 def test_the_result_of_a_failed_job_is_shown(tmp_path: Path) -> None:
@@ -93,27 +86,27 @@ def test_small_results_keep_enough_digits_beside_large_ones(tmp_path: Path) -> N
     values = ("1.2e-4", "1.4e-4", "0.2", "0.0123451", "0.0123461")
     session, rows = results_of(tmp_path, *(f"echo val_loss={value}" for value in values))
     assert {"1.200e-04", "1.400e-04", "0.2000"} <= {word for row in rows for word in row}
-    assert "1.400e-04" in subcommand(session, "summary").stdout
+    assert "1.400e-04" in session.call("summary").stdout
 
 
 def test_a_job_that_came_to_nan_is_listed_last_and_named(tmp_path: Path) -> None:
     session, rows = results_of(tmp_path, "echo val_loss=nan", "echo val_loss=0.5", "echo val_loss=0.6; exit 1")
     assert ["nan" in row for row in rows] == [False, False, True]
-    assert "1 job printed val_loss as nan only: #0" in subcommand(session, "summary").stdout
-    told = json.loads(subcommand(session, "results", "--json").stdout)["jobs"][-1]
+    assert "1 job printed val_loss as nan only: #0" in session.call("summary").stdout
+    told = json.loads(session.call("results", "--json").stdout)["jobs"][-1]
     assert (told["id"], told["best"], told["not_finite"]) == (0, None, "nan")
-    assert subcommand(session, "report", "-o", str(tmp_path / "page.html")).returncode == 0
+    assert session.call("report", "-o", str(tmp_path / "page.html")).returncode == 0
 
 
 def test_a_parameter_that_jobs_print_back_is_one_column_and_a_result_of_that_name_stays(tmp_path: Path) -> None:
     program = tmp_path / "train.sh"
     program.write_text("echo epoch 1 lr=$2 loss=0.$4 kl=0.9; echo epoch 2 lr=${2}e-1 loss=0.$4 kl=0.8\n")
     session, _ = results_of(tmp_path, *(f"sh {program} --lr 0.0{lr} --kl {lr}" for lr in (1, 2, 3)))
-    head = subcommand(session, "results").stdout.splitlines()[0].split()
+    head = session.call("results").stdout.splitlines()[0].split()
     assert (head.count("lr"), head.count("kl")) == (1, 2), "a kl of 0.9 is not what was asked for"
-    told = json.loads(subcommand(session, "results", "--json").stdout)
+    told = json.loads(session.call("results", "--json").stdout)
     assert (told["params"], told["others"]) == (["lr", "kl"], ["kl"])
-    columns = next(csv.reader(io.StringIO(subcommand(session, "results", "--csv").stdout)))
+    columns = next(csv.reader(io.StringIO(session.call("results", "--csv").stdout)))
     assert columns.count("lr") == 1
 
 
@@ -121,7 +114,7 @@ def test_a_table_has_no_columns_that_are_empty_in_every_row(tmp_path: Path) -> N
     program = tmp_path / "train.sh"
     program.write_text("echo $1 loss=0.$2\n")
     session, _ = results_of(tmp_path, *(f"sh {program} '' {seed}" for seed in (1, 2)))
-    assert subcommand(session, "results").stdout.splitlines()[0].split() == ["id", "state", "job", "loss", "time"]
+    assert session.call("results").stdout.splitlines()[0].split() == ["id", "state", "job", "loss", "time"]
     on_gpus = Session(tmp_path, "gpus")
     on_gpus.run(on_gpus.write(f"sh {program} 'epoch 3' 4"), gpus="sim:2")
-    assert {"at", "gpu"} <= set(subcommand(on_gpus, "results").stdout.splitlines()[0].split())
+    assert {"at", "gpu"} <= set(on_gpus.call("results").stdout.splitlines()[0].split())

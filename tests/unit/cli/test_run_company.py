@@ -9,22 +9,12 @@ from support.sessions import ALONE, GPUTUI, Home, finished
 from support.waiting import until
 
 
-def gate(home: Home) -> str:
-    return f"until test -e {home.directory}/go; do sleep 0.01; done"
-
-
-def add(home: Home, command: str) -> None:
-    line = [*GPUTUI, "add", "--session", str(home.root), "--", command]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=60, cwd=home.directory)
-    assert done.returncode == 0, done
-
-
 def test_a_run_names_the_daemon_that_runs_the_jobs_of_others(home: Home) -> None:
-    run = home.start(home.write(home.told("mine", gate(home))), gpus="0")
+    run = home.start(home.write(home.told("mine", home.waits)), gpus="0")
     until(home.runs, "the job runs")
     waiter = home.waiter()
-    add(home, home.told("other", "sleep 2"))
-    (home.directory / "go").touch()
+    assert home.call("add", "--", home.told("other", "sleep 2")).returncode == 0
+    home.gate.touch()
     done = finished(run)
     assert done.returncode == 0
     told = f"1 other job of this session continues under daemon {waiter}. Reattach: gputui --session"
@@ -34,10 +24,10 @@ def test_a_run_names_the_daemon_that_runs_the_jobs_of_others(home: Home) -> None
 
 
 def test_a_run_without_a_daemon_waits_for_what_others_added(home: Home) -> None:
-    run = home.start(home.write(home.told("mine", gate(home))), *ALONE, gpus="0")
+    run = home.start(home.write(home.told("mine", home.waits)), *ALONE, gpus="0")
     until(home.runs, "the job runs")
-    add(home, home.told("other", "sleep 1; exit 7"))
-    (home.directory / "go").touch()
+    assert home.call("add", "--", home.told("other", "sleep 1; exit 7")).returncode == 0
+    home.gate.touch()
     done = finished(run)
     assert done.returncode == 0, "the status is that of the jobs it was given"
     assert home.runs() == {"mine": 1, "other": 1}
@@ -45,7 +35,7 @@ def test_a_run_without_a_daemon_waits_for_what_others_added(home: Home) -> None:
 
 
 def test_a_hang_up_that_was_ignored_when_it_began_stays_ignored(home: Home) -> None:
-    line = [*GPUTUI, "run", "--gpus", "0", "--output-dir", str(home.root), home.write(home.told("a", gate(home)))]
+    line = [*GPUTUI, "run", "--gpus", "0", "--output-dir", str(home.root), home.write(home.told("a", home.waits))]
     run = subprocess.Popen(
         ["nohup", *map(str, line)], cwd=home.directory, text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
@@ -54,7 +44,7 @@ def test_a_hang_up_that_was_ignored_when_it_began_stays_ignored(home: Home) -> N
     run.send_signal(signal.SIGHUP)
     run.send_signal(signal.SIGUSR1)
     until(lambda: home.ask("status")["scheduler"]["state"] == "draining", "the signal that came after it is obeyed")
-    (home.directory / "go").touch()
+    home.gate.touch()
     done = finished(run)
     assert done.returncode == 130, done
     assert home.states() == ["succeeded"]

@@ -50,8 +50,7 @@ def crashed_before_caution(jobs: list[Job], broken: range) -> int:
     return sum(attempt.started <= third for attempt in attempts)
 
 
-def test_sixty_jobs_of_which_twelve_fail_are_all_run_by_run(tmp_path: Path) -> None:
-    session = Session(tmp_path)
+def test_sixty_jobs_of_which_twelve_fail_are_all_run_by_run(session: Session) -> None:
     done = session.run(sweep(session), gpus="cpu:4")
     assert done.returncode == 1
     said = next(line for line in done.stderr.splitlines() if "one at a time" in line)
@@ -76,8 +75,7 @@ def test_sixty_jobs_of_which_twelve_fail_are_all_run_by_a_daemon(home: Home) -> 
     check_all_ran(home)
 
 
-def test_jobs_that_all_fail_are_all_run_and_counted(tmp_path: Path) -> None:
-    session = Session(tmp_path)
+def test_jobs_that_all_fail_are_all_run_and_counted(session: Session) -> None:
     jobs = session.write(*(session.told(number, "exit 3") for number in range(12)))
     done = session.run(jobs, gpus="cpu:4")
     assert (done.returncode, session.states()) == (1, ["failed"] * 12)
@@ -85,8 +83,7 @@ def test_jobs_that_all_fail_are_all_run_and_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("flags", "ran"), [(["--fail-fast"], 1), (["--pause-after", "2"], 2)])
-def test_a_limit_that_is_named_ends_the_run(tmp_path: Path, flags: list[str], ran: int) -> None:
-    session = Session(tmp_path)
+def test_a_limit_that_is_named_ends_the_run(session: Session, flags: list[str], ran: int) -> None:
     jobs = session.write(*(session.told(number, "exit 3") for number in range(5)))
     done = session.run(jobs, *flags, gpus="cpu:1")
     assert done.returncode == 1
@@ -94,16 +91,14 @@ def test_a_limit_that_is_named_ends_the_run(tmp_path: Path, flags: list[str], ra
     assert session.states() == ["failed"] * ran + ["queued"] * (5 - ran)
 
 
-def test_a_limit_and_a_probe_are_both_obeyed(tmp_path: Path) -> None:
-    session = Session(tmp_path)
+def test_a_limit_and_a_probe_are_both_obeyed(session: Session) -> None:
     jobs = session.write(*(session.told(number, "exit 3") for number in range(4)))
     session.run(jobs, "--fail-fast", "--probe", "0", gpus="cpu:1")
     assert session.states() == ["failed"] * 4
 
 
 def gputui(home: Home, *words: str) -> str:
-    command = [*GPUTUI, *words, "--session", str(home.root)]
-    done = subprocess.run(command, cwd=home.directory, capture_output=True, text=True, timeout=60)
+    done = home.call(*words)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 
@@ -136,8 +131,7 @@ def test_ten_jobs_without_a_module_are_one_error_and_one_command_fixes_them(home
     ]
 
 
-def test_a_job_that_can_never_start_is_reported_with_the_reason(tmp_path: Path) -> None:
-    session = Session(tmp_path)
+def test_a_job_that_can_never_start_is_reported_with_the_reason(session: Session) -> None:
     done = session.run(session.write("true", "#: gpus=4", "true # large"), gpus="cpu:2")
     assert done.returncode == 1
     assert "1 job waiting: needs 4 GPUs; this session has 2 slots without a GPU" in done.stderr

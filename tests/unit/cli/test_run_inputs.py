@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from support.sessions import GPUTUI, Session, said
+from support.sessions import Session, said
 from support.waiting import until
 
 from gputui.cli.run.jobs import CHUNK, MOST_WAITING
@@ -102,17 +102,11 @@ def test_hooks_run_at_a_job_s_start_and_at_its_end(session: Session) -> None:
 def test_a_project_is_a_column_and_a_filter(session: Session) -> None:
     assert session.run(session.write("echo a", name="a.txt"), "--project", "alpha").returncode == 0
     assert session.run(session.write("echo b", name="b.txt"), "--project", "beta").returncode == 0
-    both, one = listed(session), listed(session, "--project", "beta")
+    both, one = (session.call("ls", *words).stdout for words in ((), ("--project", "beta")))
     assert " group " in both
     assert "alpha" in both
     assert "echo b" in one
     assert "echo a" not in one
-
-
-def listed(session: Session, *words: str) -> str:
-    return subprocess.run(
-        [*GPUTUI, "ls", "--session", session.root, *words], capture_output=True, text=True, check=True
-    ).stdout
 
 
 def test_an_endless_producer_is_held_back_and_memory_stays_bounded(session: Session) -> None:

@@ -37,14 +37,12 @@ def assert_refused(session: Session, done: Done, *words: str) -> None:
     ],
     ids=["empty", "comments", "NUL", "megabyte", "encoding", "priority", "setting", "after", "circle", "backslash"],
 )
-def test_a_bad_file_is_refused_whole(tmp_path: Path, content: bytes, words: list[str]) -> None:
-    session = Session(tmp_path)
+def test_a_bad_file_is_refused_whole(session: Session, tmp_path: Path, content: bytes, words: list[str]) -> None:
     (tmp_path / "jobs.txt").write_bytes(content)
     assert_refused(session, session.run("jobs.txt", gpus="cpu:1"), *words)
 
 
-def test_one_bad_file_of_two_adds_nothing_of_either(tmp_path: Path) -> None:
-    session = Session(tmp_path)
+def test_one_bad_file_of_two_adds_nothing_of_either(session: Session, tmp_path: Path) -> None:
     good = session.write(session.told("a"), name="good.txt")
     (tmp_path / "bad.txt").write_bytes(b"\xff\n")
     assert_refused(session, session.run(good, "bad.txt", gpus="cpu:1"), "bad.txt")
@@ -74,28 +72,24 @@ def test_one_bad_file_of_two_adds_nothing_of_either(tmp_path: Path) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_bad_words_are_refused(tmp_path: Path, words: list[str], told: list[str]) -> None:
-    session = Session(tmp_path)
+def test_bad_words_are_refused(session: Session, words: list[str], told: list[str]) -> None:
     session.write(session.told("a"))
     assert_refused(session, session.run(*words, gpus=None), *told)
 
 
-def test_an_output_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
-    session = Session(tmp_path)
+def test_an_output_directory_that_is_a_file_is_refused(session: Session) -> None:
     session.root.write_text("mine")
     assert_refused(session, session.run(session.write(session.told("a"))), "choose another --output-dir")
     assert session.root.read_text() == "mine"
 
 
-def test_no_jobs_and_no_session_is_refused(tmp_path: Path) -> None:
-    session = Session(tmp_path)
+def test_no_jobs_and_no_session_is_refused(session: Session) -> None:
     assert_refused(session, session.run(), "no jobs")
     assert not session.root.exists()
 
 
-def test_a_refused_load_leaves_an_old_session_as_it_was(tmp_path: Path) -> None:
+def test_a_refused_load_leaves_an_old_session_as_it_was(session: Session) -> None:
     """Not even the jobs that failed before are rerun."""
-    session = Session(tmp_path)
     jobs = session.write(session.told("a", "exit 1"))
     session.run(jobs)
     before = session.jobs()
@@ -109,8 +103,7 @@ def test_a_refused_load_leaves_an_old_session_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", [b"#: after=nobody\necho b\n", b"echo \0\n", b"echo \xff\n"])
-def test_a_bad_line_in_a_pipe_is_reported_and_the_lines_before_it_run(tmp_path: Path, line: bytes) -> None:
-    session = Session(tmp_path)
+def test_a_bad_line_in_a_pipe_is_reported_and_the_lines_before_it_run(session: Session, line: bytes) -> None:
     inlet, outlet = os.pipe()
     os.write(outlet, session.told("a").encode() + b"\n" + line)
     os.close(outlet)
@@ -122,8 +115,7 @@ def test_a_bad_line_in_a_pipe_is_reported_and_the_lines_before_it_run(tmp_path: 
     assert session.runs() == {"a": 1}
 
 
-def test_a_directory_that_has_gone_refuses_the_job_with_its_reason(tmp_path: Path) -> None:
-    session = Session(tmp_path)
+def test_a_directory_that_has_gone_refuses_the_job_with_its_reason(session: Session, tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     jobs = session.write(f"#: cwd={gone}", session.told("a"), session.told("b"))
@@ -136,8 +128,7 @@ def test_a_directory_that_has_gone_refuses_the_job_with_its_reason(tmp_path: Pat
 
 
 @pytest.mark.parametrize("kind", ["gone", "no text"])
-def test_run_from_a_directory_that_no_job_could_run_in_is_refused(tmp_path: Path, kind: str) -> None:
-    session = Session(tmp_path)
+def test_run_from_a_directory_that_no_job_could_run_in_is_refused(session: Session, tmp_path: Path, kind: str) -> None:
     jobs = session.write(session.told("a"))
     directory = os.fsencode(tmp_path) + (b"/gone" if kind == "gone" else b"/\xff\xfe")
     os.mkdir(directory)

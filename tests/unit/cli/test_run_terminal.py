@@ -32,19 +32,21 @@ def running(session: Session, *words: str) -> Iterator[RecordedTerminal]:
 
 def gated(session: Session, *codes: int) -> None:
     """The first job waits for the gate; the others come after it."""
-    gate = f"until test -e {session.directory}/gate; do sleep 0.01; done"
-    session.write(*(session.told(number, f"{gate}; exit {code}") for number, code in enumerate(codes)))
+    session.write(*(session.told(number, f"{session.waits}; exit {code}") for number, code in enumerate(codes)))
 
 
-def open_gate(session: Session) -> None:
-    (session.directory / "gate").touch()
+def interrupt(terminal: RecordedTerminal, session: Session) -> None:
+    """Press Ctrl-C while a job runs, and wait for the menu."""
+    until(session.runs, "the job runs")
+    terminal.press(CTRL_C)
+    terminal.shows("[d]etach  d[r]ain  [k]ill 1 running  [c]ontinue")
 
 
 def test_progress_is_one_line_with_failures_above_it(session: Session) -> None:
     gated(session, 0, 3, 0)
     with running(session, "jobs.txt") as terminal:
         terminal.shows("0/3 done · 1 running")
-        open_gate(session)
+        session.gate.touch()
         assert terminal.status() == 1
         assert "gputui: #1 failed after" in terminal.written
         assert "\r\x1b[K" in terminal.written
@@ -54,11 +56,9 @@ def test_progress_is_one_line_with_failures_above_it(session: Session) -> None:
 def test_ctrl_c_asks_and_c_continues(session: Session) -> None:
     gated(session, 0)
     with running(session, "jobs.txt") as terminal:
-        until(lambda: session.runs(), "the job runs")
-        terminal.press(CTRL_C)
-        terminal.shows("[d]etach  d[r]ain  [k]ill 1 running  [c]ontinue")
+        interrupt(terminal, session)
         terminal.press("c")
-        open_gate(session)
+        session.gate.touch()
         assert terminal.status() == 0
     assert session.states() == ["succeeded"]
 
@@ -66,14 +66,12 @@ def test_ctrl_c_asks_and_c_continues(session: Session) -> None:
 def test_ctrl_c_d_detaches_and_the_job_runs_on(session: Session) -> None:
     gated(session, 4, 0)
     with running(session, "jobs.txt") as terminal:
-        until(lambda: session.runs(), "the job runs")
-        terminal.press(CTRL_C)
-        terminal.shows("[d]etach")
+        interrupt(terminal, session)
         terminal.press("d")
         terminal.shows("detached: 1 job still running, 1 waiting")
         assert terminal.status() == 130
         assert session.processes()
-    open_gate(session)
+    session.gate.touch()
     assert session.run(gpus="0").returncode == 1
     assert session.last(0).exit_code == 4
     assert session.runs() == {"0": 1, "1": 1}
@@ -82,9 +80,7 @@ def test_ctrl_c_d_detaches_and_the_job_runs_on(session: Session) -> None:
 def test_a_signal_that_comes_while_the_menu_waits_for_a_key_is_obeyed(session: Session) -> None:
     gated(session, 0)
     with running(session, "jobs.txt") as terminal:
-        until(lambda: session.runs(), "the job runs")
-        terminal.press(CTRL_C)
-        terminal.shows("[d]etach")
+        interrupt(terminal, session)
         terminal.process.terminate()
         assert terminal.status() == 143
     assert session.states() == ["queued"]
@@ -94,9 +90,7 @@ def test_a_signal_that_comes_while_the_menu_waits_for_a_key_is_obeyed(session: S
 def test_ctrl_c_means_the_same_when_the_jobs_come_on_standard_input(session: Session, keys: str) -> None:
     gated(session, 0, 0)
     with recorded(redirected(session, *ALONE), cwd=session.directory, size=SIZE) as terminal:
-        until(lambda: session.runs(), "the job runs")
-        terminal.press(CTRL_C)
-        terminal.shows("[d]etach  d[r]ain  [k]ill 1 running  [c]ontinue")
+        interrupt(terminal, session)
         terminal.press(keys)
         terminal.shows("detached: 1 job still running, 1 waiting; no new jobs start (--no-daemon)")
         assert terminal.status() == 130
@@ -110,15 +104,13 @@ def test_detaching_names_the_daemon_that_keeps_scheduling(tmp_path: Path) -> Non
     line = [*GPUTUI, "run", "--gpus", "0", "--output-dir", str(home.root), "jobs.txt"]
     try:
         with recorded(line, cwd=home.directory, size=SIZE) as terminal:
-            until(lambda: home.runs(), "the job runs")
+            interrupt(terminal, home)
             waiter = home.waiter()
-            terminal.press(CTRL_C)
-            terminal.shows("[d]etach")
             terminal.press("d")
             terminal.shows(f"detached: 1 running, 1 waiting; daemon {waiter} keeps scheduling. Reattach: gputui")
             assert terminal.status() == 130
             assert home.owner() == waiter
-        open_gate(home)
+        home.gate.touch()
         home.gone("the daemon has done the rest and left")
         assert home.states() == ["succeeded", "succeeded"]
     finally:
@@ -128,12 +120,10 @@ def test_detaching_names_the_daemon_that_keeps_scheduling(tmp_path: Path) -> Non
 def test_ctrl_c_r_drains(session: Session) -> None:
     gated(session, 0, 0)
     with running(session, "jobs.txt") as terminal:
-        until(lambda: session.runs(), "the job runs")
-        terminal.press(CTRL_C)
-        terminal.shows("[d]etach")
+        interrupt(terminal, session)
         terminal.press("r")
         terminal.shows("draining: 1 job still running")
-        open_gate(session)
+        session.gate.touch()
         assert terminal.status() == 130
     assert session.states() == ["succeeded", "queued"]
     assert session.runs() == {"0": 1}
@@ -142,9 +132,7 @@ def test_ctrl_c_r_drains(session: Session) -> None:
 def test_ctrl_c_k_kills_and_keeps_the_queue(session: Session) -> None:
     gated(session, 0, 0)
     with running(session, "--grace", "5", "jobs.txt") as terminal:
-        until(lambda: session.runs(), "the job runs")
-        terminal.press(CTRL_C)
-        terminal.shows("[d]etach")
+        interrupt(terminal, session)
         terminal.press("k")
         terminal.shows("killing 1 running job")
         assert terminal.status() == 130
@@ -158,7 +146,7 @@ def test_a_terminal_that_is_closed_leaves_the_jobs_running(session: Session) -> 
         until(lambda: session.runs(), "the job runs")
     until(lambda: terminal.process.poll() is not None, "it has left")
     assert session.processes()
-    open_gate(session)
+    session.gate.touch()
     assert session.run(gpus="0").returncode == 1
     assert session.last(0).exit_code == 6
 

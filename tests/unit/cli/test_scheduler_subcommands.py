@@ -119,7 +119,7 @@ def test_waiting_for_no_jobs_is_an_error(owner: FakeOwner, gputui: Gputui, words
 # stop
 
 
-def test_stop_pauses_first_then_requeues_each_running_job_once_then_dismisses_the_daemon(
+def test_stop_asks_once_to_end_the_running_jobs_and_then_dismisses_the_daemon(
     owner: FakeOwner, gputui: Gputui, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner.jobs = {0: job(0, "running"), 1: job(1, "stopping"), 2: job(2)}
@@ -130,7 +130,7 @@ def test_stop_pauses_first_then_requeues_each_running_job_once_then_dismisses_th
     at_each_nap(monkeypatch, stopping, lambda: None, end)
     told = gputui("stop")
     assert told.status == 0, told
-    assert owner.events() == [{"type": "pause", "kind": "stopped"}, {"type": "requeue", "job": 0}]
+    assert owner.events() == [{"type": "pause", "kind": "stopped"}]
     assert len(owner.asks("leave")) == 1
     assert "stopped, nothing left running; 3 jobs waiting" in told.out
 
