@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from . import breaker_rules, events, policies
+from . import breaker, events, policies
 from . import job as states
 from .amounts import duration_words
 from .commands import check_drained, finish, settle, stop, withdrawals
@@ -116,7 +116,7 @@ def ended(scheduler: SchedulerState, job: Job, event: AttemptEnded, now: float) 
     else:
         _ended_by_itself(scheduler, job, event, _end_of(event.outcome), now)
     if scope is not None:
-        breaker_rules.probe_ended(scheduler, scope, event, now)
+        breaker.probe_ended(scheduler, scope, event, now)
     for leftover in event.left:
         scheduler.record_history(job.id, now, leftover.words, keep=True)
     check_drained(scheduler, now)

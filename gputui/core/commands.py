@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from . import breaker_rules, events
+from . import breaker, events
 from . import job as states
 from .amounts import counted
 from .events import Cause, Instruction, Mode, PauseKind, Refusal
@@ -53,7 +53,7 @@ def _end(scheduler: SchedulerState, job: Job, end: End, now: float, text: str, *
     finished = scheduler.change(job, now, text, keep="attempts" not in changes, state=end, **changes)
     scheduler.note_success(finished)
     learn(scheduler, finished, now)
-    breaker_rules.ended(scheduler, finished, end, now)
+    breaker.ended(scheduler, finished, end, now)
 
 
 def stop(
@@ -94,9 +94,9 @@ def _may_start(scheduler: SchedulerState, job: Job) -> bool:
     """
     if isinstance(job.state, states.Starting) and job.state.hold:
         return False
-    breaker = scheduler.breaker
-    errors = breaker.scope_pausing(job.spec.group) is not None and breaker.scope_probing(job.id) is None
-    return scheduler.wanted_mode is Mode.RUNNING and not errors
+    is_paused = scheduler.breaker.scope_pausing(job.spec.group) is not None
+    is_probe = scheduler.breaker.scope_probing(job.id) is not None
+    return scheduler.wanted_mode is Mode.RUNNING and (is_probe or not is_paused)
 
 
 # Adding and editing jobs
@@ -285,7 +285,7 @@ def rerun(scheduler: SchedulerState, job: Job, event: events.Rerun, now: float) 
         raise Refusal(f"#{job.id} would be skipped again: #{in_the_way.because} did not succeed; rerun that first")
     spec = job.spec if event.environment is None else replace(job.spec, environment=event.environment)
     settle(scheduler, job, now, "rerun by the user", spec=spec, failures=0, after_oom=None)
-    breaker_rules.rerun(scheduler, job, now)
+    breaker.rerun(scheduler, job, now)
     to_revive = [job.id]
     while to_revive:
         earlier = to_revive.pop()
@@ -359,7 +359,7 @@ def pause(scheduler: SchedulerState, kind: PauseKind, now: float) -> list[Instru
 
 def _pause(scheduler: SchedulerState, cause: Cause) -> None:
     """Pause, and start no more probes. If all jobs are already paused because of errors, keep that cause."""
-    breaker_rules.halt(scheduler, left=cause.kind in events.LEFT_ON_PURPOSE)
+    breaker.halt(scheduler, left=cause.kind in events.LEFT_ON_PURPOSE)
     if scheduler.breaker.pause is None:
         scheduler.wanted_mode, scheduler.wanted_cause = Mode.PAUSED, cause
 
@@ -367,7 +367,7 @@ def _pause(scheduler: SchedulerState, cause: Cause) -> None:
 def drain(scheduler: SchedulerState, now: float) -> None:
     cause = scheduler.cause
     if scheduler.mode is Mode.RUNNING or (cause is not None and cause.kind is PauseKind.USER):
-        breaker_rules.halt(scheduler, left=True)
+        breaker.halt(scheduler, left=True)
         scheduler.wanted_mode, scheduler.wanted_cause = Mode.DRAINING, None
     elif scheduler.mode is Mode.PAUSED:
         _pause(scheduler, events.cause_of(PauseKind.DRAINED, now))
@@ -386,4 +386,4 @@ def set_settings(scheduler: SchedulerState, settings: events.Settings, now: floa
             raise Refusal(f"invalid {name} {getattr(settings, name):g}: use 0 or more")
     before, scheduler.settings = scheduler.settings, settings
     if settings.probe != before.probe:
-        breaker_rules.probe_setting_changed(scheduler, now)
+        breaker.probe_setting_changed(scheduler, now)

@@ -7,7 +7,7 @@ from itertools import takewhile
 
 from msgspec.structs import replace
 
-from . import breaker_rules
+from . import breaker
 from . import job as states
 from .book import Place, place_of
 from .breaker import Scope
@@ -47,7 +47,7 @@ def place(scheduler: SchedulerState, now: float) -> list[Start]:
         if slots is not None:
             starts.append(_start(scheduler, job, slots, now))
             if isinstance(kind, Scope):
-                breaker_rules.started(scheduler, kind, starts[-1].job, now)
+                breaker.started(scheduler, kind, starts[-1].job, now)
             elif (line := scheduler.book.ready.get(kind)) is not None and (following := line.first()) is not None:
                 heapq.heappush(heap, (following, number, kind))
         elif reserved is None and board.takes_slot(job.request):
@@ -67,7 +67,7 @@ def _heads(scheduler: SchedulerState) -> list[Head]:
         if head is not None and not any(scope.covers(kind[1]) for scope in paused):
             heap.append((head, len(heap), kind))
     for scope in paused:
-        job = breaker_rules.next_probe(scheduler, scope) if scope.due else None
+        job = breaker.next_probe(scheduler, scope) if scope.due else None
         if job is not None:
             heap.append((place_of(job), len(heap), scope))
     heapq.heapify(heap)

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from . import attempts, breaker_rules, commands, events, placement, queue_order
+from . import attempts, breaker, commands, events, placement, queue_order
 from . import job as states
 from .book import due
-from .breaker import Scope, ScopeState
+from .breaker import Scope
 from .events import Event, IllegalTransition, Instruction, Mode, Refusal
 from .job import Job, JobId, Purpose, State, predicate
 from .snapshot import PausedScope, Snapshot
@@ -124,14 +124,14 @@ class Scheduler(SchedulerState):
             case events.Drain():
                 commands.drain(self, now)
             case events.Resume():
-                breaker_rules.resume(self, now)
+                breaker.resume(self, now)
             case events.SetSlots(slots=slots, these=these):
                 self.check_slots(slots)
                 self.board.replace(slots, these=these)
             case events.Settings():
                 commands.set_settings(self, event, now)
             case events.TryFirst():
-                breaker_rules.try_first(self, event, now)
+                breaker.try_first(self, event, now)
             case events.EngineTrouble(why=why):
                 self.unavailable = why
             case events.NodesSeen(largest=largest):
@@ -188,7 +188,7 @@ class Scheduler(SchedulerState):
                 case states.Stopping() as state:
                     self.change(job, now, "grace period over", keep=True, state=replace(state, hard=True))
                     instructions.append(events.KillTree(job.id, state.placed.attempt))
-        breaker_rules.tick(self, now)
+        breaker.tick(self, now)
         return instructions
 
     def place(self, now: float) -> list[events.Start]:
@@ -200,7 +200,7 @@ class Scheduler(SchedulerState):
 
     def next_wakeup(self) -> float | None:
         """Return when a Tick is due, or None. The time may be too early, but never too late."""
-        moments = (self.book.timers.next(), breaker_rules.next_moment(self) if self.breaker.scopes else None)
+        moments = (self.book.timers.next(), breaker.next_moment(self) if self.breaker.scopes else None)
         return min((moment for moment in moments if moment is not None), default=None)
 
     def snapshot(self) -> Snapshot:
@@ -230,22 +230,12 @@ class Scheduler(SchedulerState):
     def paused_scope(self, scope: Scope) -> PausedScope:
         cached = self.next_probes.get(scope.group)
         if cached is None or cached[0] != self.book.version or cached[1] is not scope:
-            next_job = breaker_rules.next_probe(self, scope)
+            next_job = breaker.next_probe(self, scope)
             cached = (self.book.version, scope, next_job.id if next_job is not None else None)
             self.next_probes[scope.group] = cached
-        probing = scope.state is ScopeState.PROBING
-        assert scope.cause is not None
-        return PausedScope(
-            group=scope.group,
-            cause=scope.cause,
-            job=scope.probe.job if scope.probe is not None else cached[2],
-            probing=probing,
-            at=breaker_rules.outlives_at(self, scope) if probing else scope.probe_at,
-            due=scope.due,
-            life=scope.life,
-            wait=scope.wait,
-            common=scope.common,
-        )
+        job = scope.probe.job if scope.probe is not None else cached[2]
+        at = breaker.outlives_at(self, scope) if scope.probing else scope.probe_at
+        return PausedScope(**asdict(scope), job=job, at=at)
 
     def _step_clock(self, by: float) -> None:
         """Shift all times by the amount by which the wall clock was set, so that durations do not change."""

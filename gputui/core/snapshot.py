@@ -8,6 +8,7 @@ from operator import is_not
 
 from msgspec import Struct
 
+from .breaker import Scope
 from .eta import NO_OUTLOOK, NO_PACES, Outlook, job_eta, silent_since
 from .events import Cause, Mode, Settings, Submitted
 from .job import Active, Job, JobId, SlotId, StateName, Waiting
@@ -15,32 +16,17 @@ from .results import NO_RESULTS, Direction, JobResults, MainMetric, direction_of
 from .slots import DeviceKind, Slot
 
 
-class PausedScope(Struct, frozen=True, kw_only=True):
-    """A scope that is paused after repeated errors: all jobs or one group."""
+class PausedScope(Scope, frozen=True, kw_only=True):
+    """A scope that is paused after repeated errors, with its current or next probe."""
 
-    group: str | None
-    """The paused group, or None for all jobs."""
     cause: Cause
     job: JobId | None
     """The job that is the current or the next probe, or None if no job is eligible."""
-    probing: bool
-    """Whether the probe is running."""
     at: float | None
     """When the next probe starts, or when the running probe counts as working.
 
     None if the probe starts only on request or is suspended.
     """
-    due: bool
-    """Whether the probe starts as soon as it fits."""
-    life: float
-    """Seconds after which a running probe counts as working."""
-    wait: float | None
-    """Seconds from the last error to the next probe, or None if a probe starts only on request."""
-    common: dict[str, str]
-    """Parameters whose value is the same in all failed jobs and differs in every successful job of their groups."""
-
-    def covers(self, job: Job) -> bool:
-        return self.group is None or self.group == job.spec.group
 
     @property
     def resumes_itself(self) -> bool:

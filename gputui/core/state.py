@@ -1,6 +1,6 @@
 """The state of the scheduler, with the operations that all its rules share.
 
-The rules are in `commands`, `attempts`, `placement` and `breaker_rules`. `scheduler` dispatches to them.
+The rules are in `commands`, `attempts`, `placement` and `breaker`. `scheduler` dispatches to them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class SchedulerState:
         self.settings = record.settings
         self.breaker: Breaker = record.breaker
         self.next_probes: dict[str | None, tuple[int, Scope, JobId | None]] = {}
-        """Cached results of `breaker_rules.next_probe`, with the book's version and the scope they are valid for."""
+        """Cached results of `breaker.next_probe`, with the book's version and the scope they are valid for."""
         self.learned = dict(record.learned)
         self.next_position, self.clock = record.next_position, record.clock
         self.cpu_jobs_running = 0

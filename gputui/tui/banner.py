@@ -281,8 +281,8 @@ class _ScopeRows:
         return f"if it {resume_rule(self._paused.life)}, all continue"
 
     def _why_not(self) -> str:
-        waits = any(True for job in self._snapshot if job.state.name == "queued" and self._paused.covers(job))
-        return "no automatic probe" if waits else "nothing left to probe"
+        groups = {job.spec.group for job in self._snapshot if job.state.name == "queued"}
+        return "no automatic probe" if any(map(self._paused.covers, groups)) else "nothing left to probe"
 
     def _is_unlike(self) -> bool:
         job = self._paused.job

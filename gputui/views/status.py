@@ -168,7 +168,7 @@ def starts_after(snapshot: Snapshot, job: Job, now: float) -> float | None:
         return None
     earliest = now
     for paused in snapshot.paused_scopes:
-        if not paused.covers(job):
+        if not paused.covers(job.spec.group):
             continue
         if not paused.resumes_itself or paused.at is None:
             return None

@@ -268,7 +268,8 @@ def resume_rule(life: float) -> str:
 
 def pause_covering(snapshot: Snapshot, jobs: Collection[Job]) -> PausedScope | None:
     """Return the pause that keeps all of these jobs from starting, or None if there is none."""
-    return next((paused for paused in snapshot.paused_scopes if all(map(paused.covers, jobs))), None)
+    groups = {job.spec.group for job in jobs}
+    return next((paused for paused in snapshot.paused_scopes if all(map(paused.covers, groups))), None)
 
 
 def rerun_suffix(snapshot: Snapshot, jobs: Collection[Job]) -> str:
@@ -289,7 +290,7 @@ def still_running(snapshot: Snapshot, paused: PausedScope) -> list[JobId]:
 
 def _started_before(paused: PausedScope, active: Iterable[Job]) -> list[JobId]:
     started = (job for job in active if isinstance(job.state, states.Running | states.Starting))
-    return sorted(job.id for job in started if paused.covers(job))
+    return sorted(job.id for job in started if paused.covers(job.spec.group))
 
 
 def failed_jobs(snapshot: Snapshot) -> tuple[JobId, ...]:
@@ -303,7 +304,7 @@ def failed_jobs(snapshot: Snapshot) -> tuple[JobId, ...]:
         if paused.cause.more:
             oldest = min(snapshot[job].attempts[-1].started for job in paused.cause.jobs if snapshot[job].attempts)
             since = min(oldest, paused.cause.since)
-            failed = (job for job in snapshot if job.state.name in FAILURES and paused.covers(job))
+            failed = (job for job in snapshot if job.state.name in FAILURES and paused.covers(job.spec.group))
             jobs.update(job.id for job in failed if job.attempts and job.attempts[-1].ended >= since)
     return tuple(sorted(jobs))
 

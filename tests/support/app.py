@@ -25,6 +25,7 @@ from textual.screen import Screen
 
 from gputui.cli import app as command
 from gputui.cli.commands import run as run_command
+from gputui.core.breaker import ScopeState
 from gputui.core.eta import Outlook
 from gputui.core.events import AddJobs, Cause, Kill, Mode, Pause, PauseKind, SetSlots, Settings, Spawned, UserCommand
 from gputui.core.job import (
@@ -659,8 +660,7 @@ def session(jobs: list[Job], *, failed: bool = False) -> Snapshot:
     for job in jobs:
         counts[job.state.name] = counts.get(job.state.name, 0) + 1
     cause = Cause(PauseKind.CRASHES, f"3 jobs: {CRASH}", NOW, (0, 1, 2), CRASH)
-    scope = PausedScope(group=None, cause=cause, job=5, probing=False, at=NOW + 462, due=False, life=102.0, wait=600.0,
-                        common={})  # fmt: skip
+    scope = PausedScope(group=None, cause=cause, job=5, state=ScopeState.PAUSED, at=NOW + 462, life=102.0, wait=600.0)
     outlook = Outlook(NOW + 16_000, sum(not isinstance(job.state, Ended) for job in jobs))
     return replace(
         empty.snapshot(), jobs=tuple(jobs), counts=counts, outlook=outlook,

@@ -10,6 +10,7 @@ from support.core import operations
 from support.sessions import spec
 
 from gputui.core import events
+from gputui.core.breaker import ScopeState
 from gputui.core.eta import Outlook
 from gputui.core.job import Attempt, Failed, Job, Succeeded
 from gputui.core.scheduler import Scheduler
@@ -171,9 +172,7 @@ def test_after_a_pause_the_probe_is_expected_first() -> None:
     now, until = ZERO + 61, ZERO + 1000
     assert expected(timeline, user, now, until, {}) == {}
     cause = events.Cause(events.PauseKind.CRASHES, "3 jobs failed", ZERO)
-    paused = PausedScope(
-        group=None, cause=cause, job=4, probing=False, at=ZERO + 600, due=False, life=60, wait=600, common={}
-    )
+    paused = PausedScope(group=None, cause=cause, job=4, state=ScopeState.PAUSED, at=ZERO + 600, life=60, wait=600)
     crashed = replace(running_snapshot, mode=events.Mode.PAUSED, cause=cause, paused_scopes=(paused,))
     made = sorted((each.start - ZERO, each.job) for row in expected(timeline, crashed, now, until, {}).values()
                   for each in row)  # fmt: skip
