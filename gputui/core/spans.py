@@ -71,70 +71,62 @@ class SpanRecord:
         for key, span in list(self._open.items()):
             if span.kind in (SpanKind.EXTERNAL, SpanKind.TROUBLE):
                 self._open[key] = replace(span, until=since)
-        self._note(RecordedSpan(number=self._number(), kind=SpanKind.AWAY, since=since, until=until))
+        away = RecordedSpan(number=self._number(), kind=SpanKind.AWAY, since=since, until=until)
+        self.unsaved[away.number] = away
 
     def mode(self, mode: Mode, cause: Cause | None, now: float) -> None:
         """Record the scheduler's mode. Called after each turn."""
         if self._mode is not None and self._mode[0] is mode and self._mode[1] is cause:
             return
         self._mode = (mode, cause)
-        self._pause(cause if mode is Mode.PAUSED else None, now)
-        draining = RecordedSpan(number=0, kind=SpanKind.DRAIN, since=now, text="draining: no new jobs start")
-        self._keep(SpanKind.DRAIN, "", draining if mode is Mode.DRAINING else None, now)
-
-    def _pause(self, cause: Cause | None, now: float) -> None:
-        """Record a pause. A cause with the same start time belongs to the same pause, even if it lists more jobs."""
-        open_pause = self._open.get((SpanKind.PAUSE, ""))
-        if cause is not None and open_pause is not None and open_pause.since == cause.since:
-            self._replace(replace(open_pause, text=cause.message, jobs=cause.jobs))
-            return
-        paused = None
-        if cause is not None:
-            paused = RecordedSpan(number=0, kind=SpanKind.PAUSE, since=cause.since, text=cause.message, jobs=cause.jobs)
-        self._end(SpanKind.PAUSE, "", paused.since if paused is not None else now)
-        self._keep(SpanKind.PAUSE, "", paused, now)
+        pause = drain = None
+        if mode is Mode.PAUSED and cause is not None:
+            pause = RecordedSpan(number=0, kind=SpanKind.PAUSE, since=cause.since, text=cause.message, jobs=cause.jobs)
+        elif mode is Mode.DRAINING:
+            drain = RecordedSpan(number=0, kind=SpanKind.DRAIN, since=now, text="draining: no new jobs start")
+        self._set(SpanKind.PAUSE, "", pause, now)
+        self._set(SpanKind.DRAIN, "", drain, now)
 
     def devices(self, uses: Mapping[str, DeviceUse | None], now: float) -> None:
         """Record why jobs may not start on each device, by the device's name in slots. None means that they may."""
         for device, use in uses.items():
-            external_process = use if use is not None and not use.trouble else None
-            trouble = use if use is not None and use.trouble else None
-            self._use(SpanKind.EXTERNAL, device, external_process, now)
-            self._use(SpanKind.TROUBLE, device, trouble, now)
+            for kind in (SpanKind.EXTERNAL, SpanKind.TROUBLE):
+                span = None
+                if use is not None and use.trouble is (kind is SpanKind.TROUBLE):
+                    span = RecordedSpan(number=0, kind=kind, since=now, device=device, text=use.text, user=use.user,
+                                        pid=use.pid, memory=use.memory)  # fmt: skip
+                self._set(kind, device, span, now)
 
-    def _use(self, kind: SpanKind, device: str, use: DeviceUse | None, now: float) -> None:
-        open_span = self._open.get((kind, device))
-        if use is None:
-            self._end(kind, device, now)
-        elif open_span is None or (not use.trouble and (open_span.user, open_span.pid) != (use.user, use.pid)):
-            self._end(kind, device, now)
-            fresh = RecordedSpan(number=0, kind=kind, since=now, device=device, text=use.text, user=use.user,
-                                 pid=use.pid, memory=use.memory)  # fmt: skip
-            self._keep(kind, device, fresh, now)
-        elif open_span.until is not None:
-            self._replace(replace(open_span, until=None))  # the same use continues after a time without a scheduler
-        elif (use.memory or 0) > (open_span.memory or 0):
-            self._open[kind, device] = replace(open_span, memory=use.memory)  # stored when the span ends
-
-    def _keep(self, kind: SpanKind, device: str, span: RecordedSpan | None, now: float) -> None:
+    def _set(self, kind: SpanKind, device: str, span: RecordedSpan | None, now: float) -> None:
+        """Begin, continue or end the open span of a device. `span` is what holds now, or None if nothing does."""
+        before = self._open.get((kind, device))
+        if before is not None and (span is None or _identity(span) != _identity(before)):
+            ended = before.lasts_until(span.since if span is not None else now)
+            self.unsaved[before.number] = replace(before, until=max(before.since, ended))
+            del self._open[kind, device]
+            before = None
         if span is None:
-            self._end(kind, device, now)
-        elif (kind, device) not in self._open:
-            self._replace(replace(span, number=self._number()))
-
-    def _end(self, kind: SpanKind, device: str, now: float) -> None:
-        span = self._open.pop((kind, device), None)
-        if span is not None:
-            self._note(replace(span, until=max(span.since, span.lasts_until(now))))
-
-    def _replace(self, span: RecordedSpan) -> None:
-        if self._open.get((span.kind, span.device)) != span:
-            self._open[span.kind, span.device] = span
-            self._note(span)
-
-    def _note(self, span: RecordedSpan) -> None:
-        self.unsaved[span.number] = span
+            return
+        if before is None:
+            span = replace(span, number=self._number())
+        elif kind is SpanKind.PAUSE:
+            span = replace(before, text=span.text, jobs=span.jobs)
+        else:
+            span = replace(before, until=None, memory=max(before.memory or 0, span.memory or 0) or None)
+        self._open[kind, device] = span
+        if before is None or replace(span, memory=before.memory) != before:  # the memory is stored when the span ends
+            self.unsaved[span.number] = span
 
     def _number(self) -> int:
         self._next += 1
         return self._next - 1
+
+
+def _identity(span: RecordedSpan) -> object:
+    """Return what tells a span from the next one of its kind and device."""
+    match span.kind:
+        case SpanKind.PAUSE:
+            return span.since  # a cause to which jobs are added keeps its time
+        case SpanKind.EXTERNAL:
+            return span.user, span.pid
+    return None

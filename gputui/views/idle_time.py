@@ -25,24 +25,12 @@ _MAIN_REASON_SHARE = 0.3
 """Minimum share of a gap that a cause must cover to be the gap's reason."""
 
 
-class GapReason(StrEnum):
-    PAUSE = "pause"
-    EXTERNAL = "external_process"
-    TROUBLE = "trouble"
-    AWAY = "away"
-    NOTHING = "nothing"
-    """No job was waiting."""
-    OTHER = "other"
-
-
-REASONS = {kind: GapReason.PAUSE if kind is SpanKind.DRAIN else GapReason(kind.value) for kind in SpanKind}
-
-
 class Gap(Struct, frozen=True):
     place: SlotPlace
     since: float
     until: float
-    reason: GapReason
+    reason: SpanKind | None
+    """What caused the gap, or None if no recorded cause covers enough of it."""
     words: str
     open: bool = False
     """Whether the gap is still open."""
@@ -97,7 +85,7 @@ def _idle_times(row: PlaceRow, since: float, until: float, active: Bar | None) -
 
 def why_idle(
     timeline: Timeline, spans: Iterable[RecordedSpan], place: SlotPlace, since: float, until: float, now: float
-) -> tuple[GapReason, str]:
+) -> tuple[SpanKind | None, str]:
     """Return the reason for a gap, and its text.
 
     This is the cause that covers most of the gap. If no cause covers enough of it, the reason says whether jobs were
@@ -111,10 +99,10 @@ def why_idle(
         if covered > 0 and (best is None or covered > best[0]):
             best = covered, span
     if best is not None and best[0] >= _MAIN_REASON_SHARE * (until - since):
-        return REASONS[best[1].kind], span_words(best[1])
+        return best[1].kind, span_words(best[1])
     if timeline.waited_at((since + until) / 2) <= 0:
-        return GapReason.NOTHING, "nothing left to run"
-    return GapReason.OTHER, "jobs waited for other reasons"
+        return None, "nothing left to run"
+    return None, "jobs waited for other reasons"
 
 
 def span_words(span: RecordedSpan) -> str:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from gputui.core.amounts import duration_exact, duration_words, moment
 from gputui.core.job import Attempt, JobId
 from gputui.core.snapshot import Snapshot
-from gputui.core.spans import RecordedSpan
+from gputui.core.spans import RecordedSpan, SpanKind
 from gputui.gpus.hardware import find
 from gputui.gpus.history import HistoryColumn, between
 from gputui.gpus.picture import DevicesPicture
@@ -20,7 +20,7 @@ from gputui.tui.gpus.page import load_graph
 from gputui.tui.text import Line, Piece, Pieces, beside, fit, merged
 from gputui.tui.theme import OTHERS_LOADS, STEPS, Ground, Look
 from gputui.views.format import SIGNS, cut, value_text, width
-from gputui.views.idle_time import REASONS, Expected, Gap, GapReason, HappenedKind, expected, gaps, happened
+from gputui.views.idle_time import Expected, Gap, HappenedKind, expected, gaps, happened
 from gputui.views.timeline import SHORTEST_IDLE, Bar, Cell, PlaceRow, SlotPlace, Timeline, Window, cells, running, ticks
 
 # One slot
@@ -45,11 +45,12 @@ class SlotScene(Struct, frozen=True, kw_only=True):
     """Whether bars are drawn as lines because the terminal has no background colours."""
 
 
-_FILL = {GapReason.PAUSE: "‖", GapReason.EXTERNAL: "/", GapReason.TROUBLE: "✗", GapReason.AWAY: " "}
-_PAINT_ORDER = (GapReason.AWAY, GapReason.PAUSE, GapReason.TROUBLE, GapReason.EXTERNAL)
+_PAUSES = (SpanKind.PAUSE, SpanKind.DRAIN)
+_FILL = {SpanKind.PAUSE: "‖", SpanKind.DRAIN: "‖", SpanKind.EXTERNAL: "/", SpanKind.TROUBLE: "✗", SpanKind.AWAY: " "}
+_PAINT_ORDER = (SpanKind.AWAY, *_PAUSES, SpanKind.TROUBLE, SpanKind.EXTERNAL)
 """The order of painting. External processes concern only this device, so they are painted over pauses."""
-_LOOKS = {GapReason.PAUSE: Look.WARNING, GapReason.EXTERNAL: Look.OTHERS, GapReason.TROUBLE: Look.FAILURE_BOLD,
-            GapReason.AWAY: Look.LINE}  # fmt: skip
+_LOOKS = {SpanKind.PAUSE: Look.WARNING, SpanKind.DRAIN: Look.WARNING, SpanKind.EXTERNAL: Look.OTHERS,
+          SpanKind.TROUBLE: Look.FAILURE_BOLD, SpanKind.AWAY: Look.LINE}  # fmt: skip
 
 
 def bar_line(scene: SlotScene) -> Pieces:
@@ -107,23 +108,22 @@ def _draw_idle(paper: list[Piece], scene: SlotScene, drawn: Sequence[Cell]) -> N
 def _draw_spans(paper: list[Piece], scene: SlotScene, drawn: Sequence[Cell]) -> None:
     """Draw what kept the slot idle in the cells in which nothing ran."""
     window = scene.window
-    for span in sorted(scene.spans, key=lambda span: _PAINT_ORDER.index(REASONS[span.kind])):
+    for span in sorted(scene.spans, key=lambda span: _PAINT_ORDER.index(span.kind)):
         first = max(0, window.column(span.since))
         last = min(len(paper), max(first + 1, window.column(span.lasts_until(scene.now)) + 1))
         free = [column for column in range(first, last) if drawn[column].bar is None]
         if not free:
             continue
-        reason = REASONS[span.kind]
-        fill = " " if reason is GapReason.EXTERNAL and not scene.lined else _FILL[reason]
+        fill = " " if span.kind is SpanKind.EXTERNAL and not scene.lined else _FILL[span.kind]
         for column in free:
-            paper[column] = (fill, _LOOKS[reason])
-        _write(paper, free, _name(span, reason), _LOOKS[reason])
+            paper[column] = (fill, _LOOKS[span.kind])
+        _write(paper, free, _name(span), _LOOKS[span.kind])
 
 
-def _name(span: RecordedSpan, reason: GapReason) -> str:
-    if reason is GapReason.EXTERNAL:
+def _name(span: RecordedSpan) -> str:
+    if span.kind is SpanKind.EXTERNAL:
         return f" {plain(span.user)}"
-    return f"✗ {plain(span.text)} " if reason is GapReason.TROUBLE else ""
+    return f"✗ {plain(span.text)} " if span.kind is SpanKind.TROUBLE else ""
 
 
 def _write(paper: list[Piece], columns: Sequence[int], text: str, look: Look) -> None:
@@ -171,7 +171,7 @@ def load_lines(columns: Sequence[HistoryColumn], rows: int, scene: SlotScene) ->
 def _draw_verticals(paper: list[Piece], scene: SlotScene) -> None:
     now = scene.window.column(scene.now)
     for span in scene.spans:
-        if REASONS[span.kind] is GapReason.PAUSE:
+        if span.kind in _PAUSES:
             column = scene.window.column(span.since)
             if 0 <= column < len(paper) and paper[column][1] is not Look.OTHERS_2:
                 paper[column] = ("┊", Look.WARNING)
@@ -183,7 +183,8 @@ def _draw_verticals(paper: list[Piece], scene: SlotScene) -> None:
 
 _SECONDS_MATTER = 5.0
 """Number of seconds per column below which times include seconds."""
-_GAP_LOOKS = {GapReason.EXTERNAL: Look.OTHERS_2, GapReason.PAUSE: Look.WARNING, GapReason.TROUBLE: Look.FAILURE_BOLD}
+_GAP_LOOKS = {SpanKind.EXTERNAL: Look.OTHERS_2, SpanKind.PAUSE: Look.WARNING,
+              SpanKind.DRAIN: Look.WARNING, SpanKind.TROUBLE: Look.FAILURE_BOLD}  # fmt: skip
 _SIGNS = {
     HappenedKind.BEGAN: ("▶", Look.RUNNING_BOLD), HappenedKind.CRASH: ("✗", Look.FAILURE_BOLD),
     HappenedKind.EXTERNAL: ("■", Look.OTHERS_2), HappenedKind.TROUBLE: ("✗", Look.FAILURE_BOLD),
@@ -283,7 +284,7 @@ def _time(scene: TimelineScene, at: float) -> str:
 def _gap_line(gap: Gap, scene: TimelineScene, times: int) -> Pieces:
     until = "now" if gap.open else _time(scene, gap.until)
     text = f" {cut(gap.place.number, 3):>3}  {_time(scene, gap.since):>{times}}  {until:>{times}} "
-    why = _GAP_LOOKS.get(gap.reason, Look.PAST)
+    why = _GAP_LOOKS.get(gap.reason, Look.PAST) if gap.reason is not None else Look.PAST
     return ((text, Look.TEXT), (f"{duration_exact(gap.seconds):>9}", Look.BOLD), (f"  {plain(gap.words)}", why))
 
 

@@ -17,7 +17,7 @@ from gputui.core.scheduler import Scheduler
 from gputui.core.slots import Slot
 from gputui.core.snapshot import PausedScope, Snapshot
 from gputui.core.spans import DeviceUse, RecordedSpan, SpanKind, SpanRecord
-from gputui.views.idle_time import GapReason, expected, gaps
+from gputui.views.idle_time import expected, gaps
 from gputui.views.timeline import (
     TICK_COLUMNS,
     TICKS,
@@ -93,17 +93,17 @@ def test_attempts_without_slots_are_in_the_row_of_their_device() -> None:
     ("span", "reason"),
     [
         (RecordedSpan(number=1, kind=SpanKind.EXTERNAL, since=ZERO + 100, until=ZERO + 290, device="0", user="alice",
-                      text="python", pid=7, memory=2 << 30), GapReason.EXTERNAL),
-        (RecordedSpan(number=1, kind=SpanKind.PAUSE, since=ZERO + 110, text="paused by you"), GapReason.PAUSE),
-        (RecordedSpan(number=1, kind=SpanKind.EXTERNAL, since=ZERO + 100, device="1", user="bob"), GapReason.NOTHING),
-        (RecordedSpan(number=1, kind=SpanKind.AWAY, since=ZERO + 120, until=ZERO + 300), GapReason.AWAY),
+                      text="python", pid=7, memory=2 << 30), SpanKind.EXTERNAL),
+        (RecordedSpan(number=1, kind=SpanKind.PAUSE, since=ZERO + 110, text="paused by you"), SpanKind.PAUSE),
+        (RecordedSpan(number=1, kind=SpanKind.EXTERNAL, since=ZERO + 100, device="1", user="bob"), None),
+        (RecordedSpan(number=1, kind=SpanKind.AWAY, since=ZERO + 120, until=ZERO + 300), SpanKind.AWAY),
     ],
 )  # fmt: skip
-def test_a_gap_has_the_reason_that_covers_it(span: RecordedSpan, reason: GapReason) -> None:
+def test_a_gap_has_the_reason_that_covers_it(span: RecordedSpan, reason: SpanKind | None) -> None:
     timeline, _ = read(job(0, (0, 100, "0", 0)), job(1, (300, 400, "0", 0), added=ZERO + 299))
     found = gaps(timeline, SlotPlace("0", 0), [span], ZERO, ZERO + 400, now=ZERO + 400, shortest=30, active=None)
     assert [(gap.since - ZERO, gap.until - ZERO, gap.reason) for gap in found] == [(100, 300, reason)]
-    if reason is GapReason.EXTERNAL:
+    if reason is SpanKind.EXTERNAL:
         assert found[0].words == "alice: python, pid 7, 2.0 G"
 
 
