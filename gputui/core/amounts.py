@@ -38,10 +38,7 @@ def duration_exact(seconds: float) -> str:
 
 
 def duration_words(seconds: float, *, tenths: bool = False) -> str:
-    """Format a duration for a sentence: `12 s`, `34 min`, `1 h 12 min`, `3 d 4 h`.
-
-    With `tenths`, a duration below 10 s has one decimal: `0.4 s`.
-    """
+    """Format a duration for a sentence: `12 s`, `34 min`, `3 d 4 h`. With `tenths`, `0.4 s` below 10 s."""
     whole = max(0, int(seconds))
     if whole < MINUTE:
         return f"{max(0.0, seconds):.1f} s" if tenths and whole < 10 else f"{whole} s"

@@ -42,20 +42,14 @@ def spawned(scheduler: SchedulerState, job: Job, event: Spawned, now: float) -> 
 
 
 def _with_start(placed: Placed, report: Spawned | AttemptEnded, now: float) -> Placed:
-    """Return the attempt with the facts that are known only once it has started.
-
-    The start time is at most `now`, because another machine's clock may be ahead of ours.
-    """
+    """Return the attempt with the facts known once it has started. Another machine's clock may be ahead of `now`."""
     since = placed.since if report.started is None else min(report.started, now)
     gpus = placed.gpus if report.gpus is None else report.gpus
     return replace(placed, since=since, gpus=gpus, slurm_job=report.slurm_job or placed.slurm_job)
 
 
 def seen_alive(scheduler: SchedulerState, job: Job, event: Spawned, now: float) -> list[Instruction]:
-    """Handle the report that an attempt is still running after a restart.
-
-    If the attempt was being stopped, continue to stop it.
-    """
+    """Handle the report that an attempt still runs after a restart. If it was being stopped, continue to stop it."""
     state = job.state
     assert isinstance(state, states.Running | states.Suspended | states.Stopping)
     scheduler.submitted.pop(job.id, None)
@@ -72,10 +66,7 @@ def seen_alive(scheduler: SchedulerState, job: Job, event: Spawned, now: float) 
 
 
 def ignore_outdated(scheduler: SchedulerState, job: Job, event: events.Submitted | events.Silence, now: float) -> None:
-    """Ignore an outdated report.
-
-    Queues, logs and devices are only polled, so a report may come after the state has changed.
-    """
+    """Ignore a report on an earlier state: queues, logs and devices are only polled."""
 
 
 def silent(scheduler: SchedulerState, job: Job, event: events.Silence, now: float) -> list[Instruction]:
@@ -123,10 +114,7 @@ def ended(scheduler: SchedulerState, job: Job, event: AttemptEnded, now: float) 
 
 
 def _final_purpose(state: states.Active, requested: Purpose | None) -> Purpose | None:
-    """Return why the attempt was being stopped, or None if it was not.
-
-    A kill takes precedence over any other purpose.
-    """
+    """Return why the attempt was being stopped, or None if it was not. A kill precedes any other purpose."""
     stopping_for = state.purpose if isinstance(state, states.Stopping) else None
     return Purpose.KILL if Purpose.KILL in (stopping_for, requested) else stopping_for or requested
 

@@ -16,20 +16,14 @@ from .job import HIGHEST_PRIORITY, Job, JobId, Request, StateName
 
 BLOCK = 256
 SORT_AGAIN_RATIO = 16
-"""Minimum ratio of the queue's length to the number of new places for adding the places one by one.
-
-Below this ratio, sorting everything again is cheaper.
-"""
+"""If the queue is at most this many times as long as a list of new places, sorting it again is cheaper."""
 
 
 class Place(NamedTuple):
     """The sort key of a job in the queue: higher priority first, then the position, which the user can change."""
 
     urgency: int
-    """The distance of the job's priority from the highest one, so that the most urgent jobs come first.
-
-    It is never negative, because Python shares only small integers.
-    """
+    """The distance from the highest priority. It is never negative, because Python shares only small integers."""
     position: float
     job: JobId
 
@@ -60,13 +54,6 @@ class Order:
         for block in self._blocks:
             yield from block
 
-    def __contains__(self, place: Place) -> bool:
-        number = bisect_left(self._ends, place)
-        if number == len(self._blocks):
-            return False
-        block = self._blocks[number]
-        return block[bisect_left(block, place)] == place
-
     def first(self) -> Place | None:
         return self._blocks[0][0] if self._blocks else None
 
@@ -86,10 +73,7 @@ class Order:
             self._ends[number] = block[-1]
 
     def extend(self, places: Sequence[Place]) -> None:
-        """Add many places.
-
-        Sort everything again unless the new places are few, because that is cheaper than adding them singly.
-        """
+        """Add many places. Unless they are few, sort everything again, which is cheaper than adding them singly."""
         if len(places) * SORT_AGAIN_RATIO < self._length:
             for place in places:
                 self.add(place)
@@ -245,10 +229,7 @@ class Book:
         return self._picture[1]
 
     def mark(self) -> dict[JobId, Job]:
-        """Replace `earlier` with a new dict and return it.
-
-        From now on, the dict collects the earlier versions of jobs that change.
-        """
+        """Return a new dict, which from now on collects the earlier versions of jobs that change."""
         self.earlier = {}
         return self.earlier
 

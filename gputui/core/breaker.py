@@ -30,10 +30,7 @@ FAILURES = (Failed, TimedOut, Refused)
 
 
 MOST_SLOTS = 16
-"""Maximum number of slots counted for the limit of failures in a row.
-
-It keeps a large machine from failing hundreds of jobs before it pauses.
-"""
+"""Maximum number of slots that raise the limit, so that large machines do not fail hundreds of jobs first."""
 
 
 class Failure(Struct, frozen=True):
@@ -180,10 +177,7 @@ class Scope(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return replace(self, state=ScopeState.PAUSED, probe=None, probe_at=now, due=True)
 
     def halted(self, *, left: bool) -> Scope:
-        """Return the scope with no probe scheduled until the user resumes.
-
-        `left` says whether the session was left on purpose.
-        """
+        """Return the scope with no probe until the user resumes. `left` is whether the session was left on purpose."""
         assert self.cause is not None
         cause = replace(self.cause, left=True) if left else self.cause
         return replace(
@@ -227,10 +221,7 @@ class Breaker(Struct, frozen=True, omit_defaults=True):
         return next((scope for scope in self.paused_scopes if scope.group is None), None)
 
     def put(self, scope: Scope) -> Breaker:
-        """Return the breaker with the scope added or replaced.
-
-        A paused scope of all jobs replaces the scopes of groups.
-        """
+        """Return the breaker with the scope added or replaced. A pause of all jobs replaces those of groups."""
         takes_all = scope.group is None and scope.state is not ScopeState.RUNNING
         others = () if takes_all else (other for other in self.scopes if other.group != scope.group)
         return replace(self, scopes=(*others, scope))
@@ -378,10 +369,7 @@ def _failed(scheduler: SchedulerState, job: Job, now: float) -> None:
 
 
 def _trip(scheduler: SchedulerState, failures: Sequence[Failure], now: float) -> None:
-    """Pause the scope of these failures.
-
-    If nothing has succeeded since the last pause of the scope, double the wait.
-    """
+    """Pause the scope of these failures, for twice as long if nothing has succeeded since its last pause."""
     group = _scope_of(scheduler, {failure.group for failure in failures})
     before, wait = scheduler.breaker.scope_of(group), scheduler.settings.probe
     if before is not None and before.wait is not None and wait is not None:

@@ -78,20 +78,14 @@ def stop(
 
 
 def withdrawals(scheduler: SchedulerState, jobs: Iterable[Job] | None = None) -> list[Instruction]:
-    """Return the instructions to withdraw jobs from a cluster's queue if they may not start now.
-
-    Once a job is withdrawn, the user can move and edit it.
-    """
+    """Return instructions to withdraw jobs that may not start from a cluster's queue, so that users can edit them."""
     if jobs is None:
         jobs = [scheduler.book[job_id] for job_id in sorted(scheduler.book.active)]
     return [events.Withdraw(job.id, job.issued) for job in jobs if job.submitted and not _may_start(scheduler, job)]
 
 
 def _may_start(scheduler: SchedulerState, job: Job) -> bool:
-    """Return whether a submitted job may start.
-
-    It may not if it is to be held, or if it is paused and is not the probe.
-    """
+    """Return whether a submitted job may start: it is not to be held, and not paused or the probe."""
     if isinstance(job.state, states.Starting) and job.state.hold:
         return False
     is_paused = scheduler.breaker.scope_pausing(job.spec.group) is not None
@@ -246,10 +240,7 @@ def kill_active(scheduler: SchedulerState, job: Job, event: events.Kill, now: fl
 
 
 def kill_stopping(scheduler: SchedulerState, job: Job, event: events.Kill, now: float) -> list[Instruction]:
-    """Kill a job that is already being stopped. With `now`, skip the rest of the grace period.
-
-    The job ends as killed, even if it was being stopped to be requeued.
-    """
+    """Kill a job that is being stopped, even if only to be requeued. With `now`, end its grace period."""
     state = job.state
     assert isinstance(state, states.Stopping)
     hard = state.hard or event.now

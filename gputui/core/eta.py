@@ -77,10 +77,7 @@ class Paces:
 
 
 def silent_since(job: Job, results: JobResults | None, pace: float | None, now: float) -> float | None:
-    """Return when a running job last printed if that is unusually long ago for the job or its group, else None.
-
-    `pace` is the group's usual pause, from `Paces`.
-    """
+    """Return when a running job last printed if that is long ago for it or its group, whose usual pause is `pace`."""
     state = job.state
     if not isinstance(state, Running):
         return None
@@ -102,10 +99,7 @@ def progress_of(job: Job, results: JobResults | None) -> float | None:
 
 
 def job_eta(job: Job, results: JobResults | None, now: float, pace: float | None = None) -> float | None:
-    """Estimate a running job's end from its own progress.
-
-    Return None if the job reports no progress, is silent, or is far too late.
-    """
+    """Estimate a running job's end from its progress. Return None if it has none, is silent or is far too late."""
     state = job.state
     if not isinstance(state, Running) or results is None or silent_since(job, results, pace, now) is not None:
         return None
@@ -196,10 +190,7 @@ def _never_start(scheduler: SchedulerState) -> Iterable[NeverStarts]:
 
 
 def _can_start(scheduler: SchedulerState, stuck: set[JobId]) -> dict[tuple[Request, str], int]:
-    """Count the jobs of each kind that will start.
-
-    Leave out paused groups and jobs that depend on stuck or held jobs.
-    """
+    """Count the jobs of each kind that will start, without paused groups and jobs that wait for stuck or held ones."""
     book, board = scheduler.book, scheduler.board
     waiting = Counter(book.waiting_of)
     for job_id, unmet in islice(book.unmet.items(), PLAYED_OUT):
@@ -267,10 +258,7 @@ class _Running:
         return self._typical.get(group, self._usual)
 
     def _by_others(self, job: Job, now: float) -> float | None:
-        """Estimate a job's end from the jobs of its group that took longer than it has run.
-
-        Return None if it is far too late.
-        """
+        """Estimate a job's end from those of its group that took longer. Return None if it is far too late."""
         if isinstance(job.state, Stopping):
             return max(now, job.state.deadline)
         assert job.active is not None
@@ -307,10 +295,7 @@ def _cpu_places(scheduler: SchedulerState, now: float, running: _Running) -> dic
 
 
 def _play_out(slots: dict[SlotId, float], waiting: int, duration: float, each: int) -> float:
-    """Assign jobs to the slots that become free first, `each` slots per job, and return when the last job ends.
-
-    The jobs beyond `PLAYED_OUT` are spread evenly over the slots.
-    """
+    """Assign jobs to the slots that become free first, `each` slots per job. Return when the last job ends."""
     heap = [(at, slot) for slot, at in slots.items()]
     heapq.heapify(heap)
     last = 0.0
@@ -330,10 +315,7 @@ TOO_EARLY = 1.5
 
 
 class SteadyEnd:
-    """Smoothing of the estimated end for display.
-
-    The displayed end follows the estimate at once when the work has changed.
-    """
+    """Smoothing of the estimated end for display. It follows the estimate at once when the work has changed."""
 
     def __init__(self) -> None:
         self._shown: float | None = None

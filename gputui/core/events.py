@@ -136,10 +136,7 @@ class TryFirst(Struct, frozen=True, tag="try_first"):
 class SetSlots(Struct, frozen=True, tag="slots"):
     slots: tuple[Slot, ...]
     these: bool = False
-    """Whether the ids of `slots` decide which of several identical slots are kept.
-
-    Otherwise, busy slots are kept first.
-    """
+    """Whether ids decide which of several identical slots are kept. Otherwise, busy slots are kept first."""
 
 
 class Settings(Struct, frozen=True, tag="settings"):
@@ -175,10 +172,7 @@ class Settings(Struct, frozen=True, tag="settings"):
     sbatch_opt: tuple[str, ...] = ()
     """Additional options for `sbatch`."""
     metric: str = ""
-    """The metric to compare jobs by, for example `val_acc max`.
-
-    If it is empty, the jobs' settings or a guess decide.
-    """
+    """The metric to compare jobs by, such as `val_acc max`. If it is empty, jobs' settings or a guess decide."""
     probe: float | None = 600.0
     """Seconds from repeated errors until one job is run alone as a probe, or None to run a probe only on request."""
 
@@ -221,10 +215,7 @@ class NotStarted(Struct, frozen=True, tag="not_started"):
 
 
 class NoRoom(Struct, frozen=True, tag="no_room"):
-    """The machine has too few resources (processes, disk space) to start the attempt now.
-
-    The start is retried later.
-    """
+    """The machine has too few resources (processes, disk space) now. The start is retried later."""
 
     why: str
 
@@ -387,10 +378,7 @@ class Cause(Struct, frozen=True):
     jobs: tuple[JobId, ...] = ()
     signature: str | None = None
     left: bool = False
-    """Whether the session has since been left on purpose.
-
-    Then nothing continues by itself, but the errors remain the cause.
-    """
+    """Whether the session was left on purpose since, so that nothing continues by itself."""
     more: int = 0
     """Number of failed jobs that are not listed in `jobs`."""
 

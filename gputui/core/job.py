@@ -152,10 +152,7 @@ class EngineName(StrEnum):
 
 
 class _Empty(dict[str, Any]):
-    """A dictionary that always stays empty and is shared by all jobs.
-
-    msgspec copies plain dictionaries for each struct, and a long queue would contain many of them.
-    """
+    """A dictionary that stays empty and is shared by all jobs. msgspec copies plain ones for each struct."""
 
     def __setitem__(self, key: str, value: Any) -> None:
         raise TypeError("shared by all jobs")
@@ -180,10 +177,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     priority: int = DEFAULT_PRIORITY
     retries: int = 0
     retry_on: tuple[str, ...] = ()
-    """The failures after which to retry: names from `policies.KNOWN`, or for example `exit:75`.
-
-    An empty tuple means any failure.
-    """
+    """The failures after which to retry: such as `oom` or `exit:75`. An empty tuple means any failure."""
     on_oom: OnOom = OnOom.ALONE
     hang_after: float = 1800.0
     """Seconds without activity after which the job counts as hung, or 0 for never."""
@@ -208,10 +202,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     wrap: str = ""
     """A prefix for the shell that runs the command, for example `apptainer exec --nv x.sif`."""
     task: str = ""
-    """`module:function` to call instead of running a shell.
-
-    The function is given the job's name, command, directory and GPUs.
-    """
+    """`module:function` to call, with the job's name, command, directory and GPUs, instead of running a shell."""
     occurrence: int | None = None
     """Index among identical commands of one source. None if the source, for example a pipe, has no identity."""
     key: str | None = None
@@ -224,10 +215,7 @@ class Placed(Struct, frozen=True, omit_defaults=True):
     attempt: int
     slots: tuple[SlotId, ...]
     gpus: tuple[str, ...]
-    """The devices as in CUDA_VISIBLE_DEVICES.
-
-    On a cluster they are given as `node:index` and known only once the attempt has started.
-    """
+    """The devices as in CUDA_VISIBLE_DEVICES; on a cluster `node:index`, known once the attempt has started."""
     since: float
     """When the attempt was started. While it waits in a cluster's queue, this is when it was submitted."""
     environment: str
@@ -283,10 +271,7 @@ class Starting(Active, frozen=True, tag="starting", omit_defaults=True):
 class Running(Active, frozen=True, tag="running"):
     name = StateName.RUNNING
     pid: int | None
-    """The wrapper's pid, or None if it runs on another machine.
-
-    A pid can be reused, so the engine also checks the token.
-    """
+    """The wrapper's pid, or None on another machine. It may be reused, so the engine also checks the token."""
     suspended_for: float = 0.0
     """Total seconds of suspension, which the time limit does not count."""
     silent_since: float | None = None
@@ -338,10 +323,7 @@ class Failed(Ended, frozen=True, tag="failed"):
 
     @property
     def signal(self) -> int | None:
-        """The signal that killed the command, or None.
-
-        After a signal, the exit code of the shell is 128 plus the signal.
-        """
+        """The signal that killed the command, or None. A shell adds 128 to it for its exit code."""
         return self.code - 128 if 129 <= self.code <= 192 else None
 
 

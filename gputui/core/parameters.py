@@ -304,10 +304,7 @@ def _value_now(name: str, old: str, spec: JobSpec, before: JobSpec) -> str | Non
 
 
 def _in_its_places(value: str, spec: JobSpec, before: JobSpec) -> bool:
-    """Return whether the value is still in the place that it came from.
-
-    If the place is unknown, return whether nothing changed.
-    """
+    """Return whether the value is still where it came from or, if that is unknown, whether nothing changed."""
     words, earlier = spec.command.split(), before.command.split()
     places = [number for number, word in enumerate(earlier) if value in word]
     if places:

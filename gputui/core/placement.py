@@ -19,10 +19,7 @@ from .state import SchedulerState
 
 Kind = tuple[Request, str]
 Head = tuple[Place, int, Kind | Scope]
-"""The first job of one kind, or the due probe of a scope.
-
-The number makes entries unique, so that their last elements are never compared.
-"""
+"""The first job of one kind, or the due probe of a scope. The number keeps these from being compared."""
 
 
 def place(scheduler: SchedulerState, now: float) -> list[Start]:
@@ -56,10 +53,7 @@ def place(scheduler: SchedulerState, now: float) -> list[Start]:
 
 
 def _heads(scheduler: SchedulerState) -> list[Head]:
-    """Return a heap of the first job of each kind.
-
-    A paused scope contributes only its probe, and only if that is due.
-    """
+    """Return a heap of the first job of each kind. A paused scope contributes only its probe, if that is due."""
     paused = scheduler.breaker.paused_scopes
     heap: list[Head] = []
     for kind, line in scheduler.book.ready.items():
@@ -181,10 +175,7 @@ class _Room:
         return board.fit(request, (), self._scheduler.most_devices())
 
     def make(self, urgent: Job, request: Request) -> list[JobId]:
-        """Return the jobs to stop for an urgent one and give it their slots.
-
-        Return an empty list if stopping jobs would not help.
-        """
+        """Return the jobs to stop for an urgent one and give it their slots, or no jobs if that would not help."""
         takes_slot = self._board.takes_slot(request)
         active = (self._scheduler.book[job] for job in self._scheduler.book.active - self._going)
         jobs = [job for job in active if _may_preempt(job, urgent) and bool(_slots(job)) == takes_slot]

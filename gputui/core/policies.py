@@ -128,10 +128,7 @@ def _used_cpu(signs: ActivitySample, before: ActivitySample) -> bool:
 
 
 def _ago(age: float | None, before: ActivitySample, signs: ActivitySample) -> float:
-    """Return when something happened that is `age` seconds old.
-
-    The result is always between the times of the two samples, because the age was measured with another clock.
-    """
+    """Return when something happened, between the two samples because its age was measured with another clock."""
     return min(signs.at, max(before.at, signs.at - (age or 0.0)))
 
 

@@ -30,10 +30,7 @@ from .results import (
 _VALIDATION = frozenset(("val", "valid", "validation", "vali", "eval", "evaluation", "dev", "holdout", "heldout"))
 _TRAINING = frozenset(("train", "training", "trn", "tr", "learn"))
 _NO_AIM = frozenset(("mfu", "hfu", "l1", "l2", "correct"))
-"""Words in the names of metrics that measure progress or speed.
-
-Such a metric is used to compare jobs only if there is no other one.
-"""
+"""Words in names of metrics of progress or speed, by which jobs are compared only if there is no other."""
 
 
 class _BriefMetric(Struct, frozen=True, array_like=True, gc=False):
@@ -211,10 +208,7 @@ def _rank(name: str) -> tuple[bool, int, int]:
 
 MOST_POINTS = 200
 MOST_METRICS = 32
-"""Maximum number of metrics per attempt.
-
-Once it is reached, a metric that was printed only once makes room for a new one.
-"""
+"""Maximum number of metrics per attempt. Beyond it, a metric that was printed only once makes room."""
 TREND = 8
 
 

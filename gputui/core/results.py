@@ -78,10 +78,7 @@ class MetricResult(Struct, frozen=True, array_like=True):
     """The log file from which the metric was last read: 0 for stdout, 1 for stderr if it has its own file."""
 
     def by(self, direction: Direction) -> MetricResult:
-        """Return the result with the best value for this direction.
-
-        If that is a different value, its step is unknown.
-        """
+        """Return the result with the best value for this direction. If it is another value, its step is unknown."""
         best = {Direction.DOWN: self.low, Direction.UP: self.high}.get(direction, self.last)
         return self if best is None or best == self.best else replace(self, best=best, best_step=None, beside=())
 
@@ -116,10 +113,7 @@ class JobResults(Struct, frozen=True, array_like=True):
         return metric.by(direction) if metric is not None and direction is not None else metric
 
     def at_best(self, name: str, main: MetricResult) -> float | None:
-        """Return the value of a metric at the checkpoint where `main` was best.
-
-        All values of a row are thus from the same checkpoint.
-        """
+        """Return a metric at the checkpoint where `main` was best, so that all values of a row belong together."""
         beside = main.beside
         return next((value for metric, value in zip(self.metrics, beside, strict=False) if metric.name == name), None)
 
@@ -161,10 +155,7 @@ class PackedResults(Mapping[int, JobResults]):
         return compress(count(self._first), starmap(is_not, zip_longest(self._packed, old)))
 
     def with_packed(self, values: Mapping[int, bytes | None]) -> PackedResults:
-        """Return a copy with these results replaced, or removed where the value is None.
-
-        All ids must be at least the first id of the mapping.
-        """
+        """Return a copy with these results replaced, or removed if None. No id may precede the first one."""
         longest = max((job - self._first + 1 for job in values), default=0)
         packed = self._packed + [None] * (longest - len(self._packed))
         for job, value in values.items():
@@ -205,17 +196,11 @@ class WantedMetric(Struct, frozen=True):
     direction: Direction | None = None
     """The better direction, or None to guess it from the name."""
     pattern: str | None = None
-    """A regular expression that finds the metric.
-
-    Its group `value`, or else its first group, is the number. A group `name` is the metric's name.
-    """
+    """A regular expression with the number as its group `value` or first group, and perhaps the name as `name`."""
 
 
 def parse_wanted_metric(text: str) -> WantedMetric:
-    """Parse a setting such as `val_acc`, `val_acc max`, `/best: ([0-9.]+)/` or `score /best: (.+)/ max`.
-
-    Raise ValueError if it is invalid.
-    """
+    """Parse `val_acc`, `val_acc max`, `/best: ([0-9.]+)/` or `score /best: (.+)/ max`, or raise ValueError."""
     match = _FORM.fullmatch(text)
     if match is None or not (match["name"] or match["pattern"]):
         raise ValueError(f"invalid metric {text!r}: use a name or /regex/, optionally followed by max or min")
@@ -287,10 +272,7 @@ def name_words(name: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def direction_of(name: str) -> Direction:
-    """Guess the better direction from the last known word of a name.
-
-    It is down for `val_loss`, up for `loss_acc` and unknown for `lr`.
-    """
+    """Guess the better direction from the last known word: down for `val_loss`, up for `loss_acc`, unknown for `lr`."""
     if name.startswith("-"):
         return _reversed(direction_of(name[1:]))
     words = name_words(name)

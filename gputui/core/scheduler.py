@@ -92,10 +92,7 @@ class Savepoint(Struct, frozen=True):
 
 
 class Scheduler(SchedulerState):
-    """The queue of a session.
-
-    All changes go through `handle`, except that `place` decides starts and `preempt` stops jobs for urgent ones.
-    """
+    """The queue of a session. `handle` makes all changes, but `place` decides starts and `preempt` makes room."""
 
     _version = 0
 
@@ -145,10 +142,7 @@ class Scheduler(SchedulerState):
         return []
 
     def _command(self, event: events.JobCommand, now: float) -> list[Instruction]:
-        """Handle a command on a job.
-
-        Refuse it if `TRANSITIONS` has no entry for it or if the job has changed since the user saw it.
-        """
+        """Handle a command on a job, unless it is not in `TRANSITIONS` or the job has changed since the user saw it."""
         job, seen = self.job(event.job), event.seen
         if job.archived:
             raise Refusal(f"#{job.id} was removed")
@@ -250,10 +244,7 @@ class Scheduler(SchedulerState):
             self.clock += by
 
     def savepoint(self) -> Savepoint:
-        """Return an event that takes back all commands handled from now on.
-
-        This is cheap. Only the latest savepoint may be handled.
-        """
+        """Return an event that takes back all later commands. Only the latest savepoint may be handled."""
         book = self.book
         return Savepoint(book.mark(), book.next_id, self.record(), len(self.unsaved_history), len(book.unsaved_revoked))
 

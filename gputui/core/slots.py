@@ -18,10 +18,7 @@ class DeviceFacts(Struct, frozen=True):
     """The state of a device in the last sample."""
 
     blocked: str | None = None
-    """Why no job may start on the device, as text to follow its name: `used by alice (pid 4121, 38.0G, 5 h)`.
-
-    None if jobs may start.
-    """
+    """Why no job may start on the device, as text after its name: `used by alice (pid 4121, 5 h)`, or None."""
     memory_total: int | None = None
     memory_used: int | None = None
     """Bytes used by all processes, or None if unknown."""
@@ -88,10 +85,7 @@ class Devices:
         return needed is not None and total is not None and needed > total
 
     def free_memory(self, device: str) -> int | None:
-        """Return the free bytes minus those that jobs of the session have requested, but not allocated yet.
-
-        Return None if unknown.
-        """
+        """Return the free bytes, minus those that our jobs have requested but not allocated yet, or None if unknown."""
         facts = self._facts.get(device, _UNKNOWN)
         if facts.memory_total is None or facts.memory_used is None:
             return None
@@ -190,10 +184,7 @@ class Board:
         self._known |= {slot.id: slot for slot in leaving}
 
     def replace(self, wanted: Iterable[Slot], *, these: bool = False) -> None:
-        """Replace the slots. Slots with the same devices keep their ids, busy slots first.
-
-        With `these`, the given ids decide which of several identical slots are meant.
-        """
+        """Replace the slots. Same devices keep their ids: the given ones with `these`, otherwise busy ones first."""
         wanted = tuple(wanted)
         meant = {slot.id for slot in wanted} if these else set()
         free_ids: dict[tuple[tuple[str, ...], DeviceKind], list[SlotId]] = {}
@@ -373,10 +364,7 @@ def _allowed(slots: Iterable[Slot], request: Request) -> list[Slot]:
 
 
 def _choose(slots: list[Slot], count: int | None) -> tuple[Slot, ...] | None:
-    """Return slots with `count` devices, or None if there are too few.
-
-    Prefer one slot with exactly that many devices, then several slots with one device each, then a larger slot.
-    """
+    """Return slots with `count` devices: best exactly one, then several with one device each, then a larger one."""
     if count is None:
         return (slots[0],) if slots else None
     exact = next((slot for slot in slots if len(slot.device_keys) == count), None)

@@ -23,10 +23,7 @@ class PausedScope(Scope, frozen=True, kw_only=True):
     job: JobId | None
     """The job that is the current or the next probe, or None if no job is eligible."""
     at: float | None
-    """When the next probe starts, or when the running probe counts as working.
-
-    None if the probe starts only on request or is suspended.
-    """
+    """When the next probe starts or the running one counts as working, or None if only the user can decide that."""
 
     @property
     def resumes_itself(self) -> bool:

@@ -43,10 +43,7 @@ class Record(Struct, frozen=True):
     next_position: float = 0.0
     leaving: tuple[Slot, ...] = ()
     clock: float | None = None
-    """Wall clock minus monotonic clock in this boot, in seconds.
-
-    The next scheduler uses it to detect that the clock was set.
-    """
+    """Wall clock minus monotonic clock in this boot, from which the next scheduler sees that the clock was set."""
     learned: dict[str, int] = {}
     """Bytes to reserve on a device for jobs of each group, measured on succeeded jobs."""
     breaker: Breaker = Breaker()
@@ -129,10 +126,7 @@ class SchedulerState:
 
     @property
     def cause(self) -> Cause | None:
-        """Why the scheduler is paused, or None.
-
-        Errors take precedence, so that leaving a session does not hide them.
-        """
+        """Why the scheduler is paused, or None. Errors come first, so that leaving a session does not hide them."""
         return self.wanted_cause if self.breaker.pause is None else self.breaker.pause.cause
 
     @property
@@ -165,10 +159,7 @@ class SchedulerState:
         return replace(request, memory=learned) if request.learns and learned is not None else request
 
     def check_slots(self, slots: tuple[Slot, ...]) -> None:
-        """Raise Refusal if the slots are not all of one engine.
-
-        Also raise it if they are of another engine while attempts of the current one are active.
-        """
+        """Raise Refusal if the slots are of several engines, or if attempts of another engine are active."""
         kinds = {slot.kind for slot in slots}
         if DeviceKind.SLURM in kinds and len(kinds) > 1:
             raise Refusal("cannot mix Slurm and local GPUs in one session; use two sessions")

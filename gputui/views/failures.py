@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gputui.core.job import FAILURES, CrashKind, Ended, Job, JobId, JobSpec, describe_end
-from gputui.core.parameters import FLAG, parameters_of, params_in_common
+from gputui.core.parameters import FLAG, common_parameters, parameters_of, params_in_common
 from gputui.core.slots import NO_GPU
 from gputui.core.snapshot import Snapshot
 
@@ -38,47 +38,6 @@ class CommonFacts(Struct, frozen=True):
     def where(self) -> str:
         """The GPUs as text: `only on GPU 3`, `GPU 3`, `GPUs 0 1 2`, or empty if the jobs ran on no GPU."""
         return f"only on {format_gpus(self.gpus)}" if self.only_there else format_gpus(self.gpus)
-
-
-class CommonCollector:
-    """A collector of what the failed jobs with one error have in common. Jobs are added one by one."""
-
-    __slots__ = ("_gpus", "_group", "_named", "count")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._named: dict[str, str] = {}
-        self._gpus: dict[tuple[str, ...], None] = {}
-        self._group: str | None = None
-
-    def learn(self, job: Job) -> None:
-        self.count += 1
-        if self.count == 1:
-            self._named, self._group = parameters_of(job.spec), job.spec.group
-        else:
-            self._named = params_in_common(self._named, job.spec)
-        if job.spec.group != self._group:
-            self._group = None
-        self._gpus[last_gpus(job)] = None
-
-    def common(self, parameters: Parameters, devices: int) -> CommonFacts:
-        """Return the common facts.
-
-        `parameters` covers the whole session and `devices` is the session's number of devices.
-        """
-        gpus = tuple(sorted({gpu for gpus in self._gpus for gpu in gpus}, key=natural_order))
-        several = self.count > 1
-        shared = self._named if several else {}
-        return CommonFacts(
-            parameters=tuple(
-                (column.name, column.title, shared[column.name])
-                for column in parameters.columns()
-                if column.name in shared
-            ),
-            gpus=gpus,
-            only_there=several and len(gpus) == 1 < devices,
-            group=self._group if several and self._group and parameters.groups > 1 else "",
-        )
 
 
 def learn_parameters(jobs: Iterable[Job]) -> Parameters:
@@ -180,40 +139,34 @@ def _ended(job: Job) -> float:
 class _Group:
     """The jobs with one signature, and a cached FailureGroup of them."""
 
-    __slots__ = ("_collector", "_group", "_group_key", "jobs")
+    __slots__ = ("_cached", "_shared", "jobs")
 
     def __init__(self) -> None:
         self.jobs: dict[JobId, Job] = {}
-        self._collector: CommonCollector | None = CommonCollector()
-        """None after a job was removed, because the remaining jobs may have more in common."""
-        self._group_key: object = None
-        self._group: FailureGroup | None = None
+        self._shared: dict[str, str] | None = None
+        """The parameters that all jobs have in common, or None if they have to be determined."""
+        self._cached: tuple[object, FailureGroup] | None = None
 
     def add(self, job: Job) -> None:
+        if self._shared is not None:
+            self._shared = params_in_common(self._shared, job.spec)
         self.jobs[job.id] = job
-        if self._collector is not None:
-            self._collector.learn(job)
-        self._group = None
+        self._cached = None
 
     def remove(self, job: JobId) -> None:
         del self.jobs[job]
-        self._group = None
-        # What a large group has in common is still true without one job, so it is not recomputed for each removal.
+        self._cached = None
+        # What a large group has in common is still true without one job, so it is not determined for each removal.
         if len(self.jobs) < LARGE_GROUP:
-            self._collector = None
+            self._shared = None
 
     def group(self, signature: str, parameters: Parameters, devices: int) -> FailureGroup:
         key = (parameters.columns(), devices)
-        if self._group is None or self._group_key != key:
-            if self._collector is None:
-                self._collector = CommonCollector()
-                for job in self.jobs.values():
-                    self._collector.learn(job)
-            self._group = self._make_group(signature, self._collector.common(parameters, devices))
-            self._group_key = key
-        return self._group
+        if self._cached is None or self._cached[0] != key:
+            self._cached = key, self._make_group(signature, parameters, devices)
+        return self._cached[1]
 
-    def _make_group(self, signature: str, common: CommonFacts) -> FailureGroup:
+    def _make_group(self, signature: str, parameters: Parameters, devices: int) -> FailureGroup:
         jobs = sorted(self.jobs.values(), key=lambda job: (_ended(job), job.id), reverse=True)
         durations = [last_duration(job) for job in jobs]
         newest = jobs[0]
@@ -227,7 +180,23 @@ class _Group:
             shortest=min(durations),
             longest=max(durations),
             variants=len({error_message(job) for job in jobs}) - 1,
-            common=common,
+            common=self._common(parameters, devices),
+        )
+
+    def _common(self, parameters: Parameters, devices: int) -> CommonFacts:
+        jobs = self.jobs.values()
+        gpus = tuple(sorted({gpu for job in jobs for gpu in last_gpus(job)}, key=natural_order))
+        if len(jobs) == 1:
+            return CommonFacts(gpus=gpus)
+        if self._shared is None:
+            self._shared = common_parameters(jobs)
+        shared, groups = self._shared, {job.spec.group for job in jobs}
+        columns = (column for column in parameters.columns() if column.name in shared)
+        return CommonFacts(
+            parameters=tuple((column.name, column.title, shared[column.name]) for column in columns),
+            gpus=gpus,
+            only_there=len(gpus) == 1 < devices,
+            group=groups.pop() if len(groups) == 1 and parameters.groups > 1 else "",
         )
 
 
@@ -260,10 +229,7 @@ class Failures:
         return True
 
     def groups(self, parameters: Parameters, devices: int) -> list[FailureGroup]:
-        """Return the groups, newest first.
-
-        `parameters` covers the whole session and `devices` is its number of devices.
-        """
+        """Return the groups, newest first. `parameters` and the number of `devices` are those of the whole session."""
         groups = (group.group(signature, parameters, devices) for signature, group in self._groups.items())
         return sorted(groups, key=lambda group: (-group.last, -group.count))
 

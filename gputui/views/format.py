@@ -62,10 +62,7 @@ SMALL, LARGE = 1e-3, 1e9
 
 
 def decimals_of(values: Sequence[float]) -> int:
-    """Return the number of decimals for values that are sorted best first.
-
-    This depends on their size, and is large enough to distinguish the first two.
-    """
+    """Return how many decimals values need, best first, for their size and to distinguish the first two."""
     if all(value == int(value) for value in values):
         return 0
     size = abs(values[0])
@@ -109,10 +106,7 @@ SUBMITTED_SIGN, SUBMITTED_WORD, SUBMITTED_SHORT_WORD = "◷", "submitted", "sub"
 
 
 def submission_facts(job: Job, submitted: Submitted | None, settings: Settings, now: float) -> str:
-    """Describe a submission to a cluster.
-
-    Example: `Submitted at 13:41 as Slurm job 88240: partition gpu, 2 GPUs, 24.0 GiB of memory, at most 2 h.`
-    """
+    """Describe a submission: `Submitted at 13:41 as Slurm job 88240: partition gpu, 2 GPUs, at most 2 h.`"""
     assert job.active is not None
     number = f" as Slurm job {submitted.slurm_job}" if submitted is not None and submitted.slurm_job else ""
     request, limit = job.request, job.spec.timeout or settings.time

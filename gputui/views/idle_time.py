@@ -51,10 +51,7 @@ def gaps(
     shortest: float,
     active: Bar | None,
 ) -> list[Gap]:
-    """Return the idle gaps of a place that last at least `shortest` seconds.
-
-    There are none on a cluster, because other users' jobs run on the GPUs in between.
-    """
+    """Return the idle gaps of a place. On a cluster there are none: others' jobs run on its GPUs in between."""
     if place.in_cluster:
         return []
     until = min(until, now)

@@ -352,10 +352,7 @@ class Parameters:
         return any(group.bare_jobs or columns.isdisjoint(group.differences) for group in groups)
 
     def common(self) -> str:
-        """Return what all jobs have in common, for use as a title.
-
-        Return an empty string if there are several groups.
-        """
+        """Return what all commands have in common, for use as a title. Empty if there are several groups."""
         groups = [group for group in self._fresh() if group.count > 1]
         if len(groups) != 1:
             return ""

@@ -173,10 +173,7 @@ class ParameterEffect(Struct, frozen=True):
 
 
 def effects(table: ResultsTable) -> tuple[ParameterEffect, ...]:
-    """Return the effect of every parameter in which succeeded jobs differ.
-
-    The largest effect is first, seeds are last.
-    """
+    """Return the effects of the parameters in which succeeded jobs differ: largest first, seeds last."""
     rows = compared(table)
     if table.metric is None or table.metric.direction is Direction.UNKNOWN or not rows:
         return ()

@@ -124,10 +124,7 @@ def format_outlook(
     never: Sequence[tuple[JobId, str]],
     now: float,
 ) -> list[str]:
-    """Format an outlook: `jobs` of the `remaining` jobs will have ended at the time `at`.
-
-    `never` lists the jobs that can never start, each with what it needs.
-    """
+    """Format an outlook: `jobs` of `remaining` jobs end `at` a time, others `never` start, each with its needs."""
     parts = []
     if at is not None and at > now and jobs:
         what = "done" if jobs >= remaining else counted(jobs, "job", "jobs")
@@ -154,10 +151,7 @@ def has_pending_work(snapshot: Snapshot) -> bool:
 
 
 def starts_jobs(snapshot: Snapshot) -> bool:
-    """Return whether jobs are started at all. They are not if the user has paused the scheduler.
-
-    After failures, a probe is still started.
-    """
+    """Return whether jobs are started at all: the user has not paused, or a probe will start after failures."""
     after_errors = any(paused.group is None for paused in snapshot.paused_scopes)
     return snapshot.mode is Mode.RUNNING or (after_errors and snapshot.mode is Mode.PAUSED)
 

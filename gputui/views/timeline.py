@@ -36,10 +36,7 @@ class SlotPlace(Struct, frozen=True, order=True):
     device_key: str
     """The name of the device (`n1:2` on a cluster), or for example `slot 3` for a slot without a device."""
     slot: SlotId = UNKNOWN_SLOT
-    """The slot's id.
-
-    UNKNOWN_SLOT if an attempt was recovered without its slot, or IN_CLUSTER if the cluster chose the GPU.
-    """
+    """The slot's id, UNKNOWN_SLOT if an attempt was recovered without it, IN_CLUSTER if the cluster chose the GPU."""
 
     @property
     def has_device(self) -> bool:
@@ -152,10 +149,7 @@ class PlaceRow:
 
 
 class Timeline:
-    """All attempts of a session.
-
-    First `read` all jobs, in batches if there are many. Then call `settle` once, and afterwards `update` for changes.
-    """
+    """All attempts of a session. First `read` the jobs, all or in batches, then `settle` once and `update`."""
 
     def __init__(self) -> None:
         self.rows: dict[SlotPlace, PlaceRow] = {}
@@ -220,10 +214,7 @@ class Timeline:
                 self.waiting.insert(at, key)
 
     def places(self, snapshot: Snapshot) -> list[SlotPlace]:
-        """Return the places of all rows: the slots of the session in order, then former slots.
-
-        On a cluster, these are the GPUs on which jobs of the session run or have run, sorted by name.
-        """
+        """Return the places of all rows: slots, then former slots. On a cluster the GPUs ever used, by name."""
         slots = () if snapshot.on_cluster else (*snapshot.slots, *snapshot.leaving)
         now = [place for slot in slots for place in places_of(slot)]
         active = (place for place, _ in running(snapshot))
@@ -243,10 +234,7 @@ class Timeline:
         return min((row.starts[0] for row in self.rows.values() if len(row)), default=None)
 
     def worked(self, snapshot: Snapshot, now: float) -> tuple[float, float]:
-        """Return when the first attempt started and when the last one ended.
-
-        While something is running, the end is the current time.
-        """
+        """Return when the first attempt started, and when the last one ended or, while one runs, the current time."""
         began = self.began()
         if snapshot.active:
             return min((began or now, *(bar.start for _, bar in running(snapshot)))), now
@@ -259,10 +247,7 @@ class Timeline:
 
 
 def places_of_attempt(attempt: Attempt | Placed) -> list[SlotPlace]:
-    """Return the places where an attempt ran.
-
-    The slot is UNKNOWN_SLOT if it is not clear which slot had which device.
-    """
+    """Return the places where an attempt ran, on UNKNOWN_SLOT if it is unclear which slot had which device."""
     slots, device_keys = attempt.slots, attempt.gpus
     if device_keys and attempt.engine is not EngineName.LOCAL:
         return [SlotPlace(device_key, IN_CLUSTER) for device_key in device_keys]
@@ -454,10 +439,7 @@ NOTHING = Cell()
 
 
 def cells(row: PlaceRow, window: Window, now: float, active: Bar | None = None) -> list[Cell]:
-    """Return the cells of a row.
-
-    Each cell shows a failed attempt if it contains one, otherwise the attempt that occupies most of it.
-    """
+    """Return the cells of a row. Each shows a failed attempt or, without one, the attempt that occupies most of it."""
     line: list[Cell] = []
     before: tuple[int, int] | None = None
     for column in range(window.columns):

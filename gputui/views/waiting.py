@@ -38,10 +38,7 @@ class Reason(Struct, frozen=True):
     brief: str = ""
     """A shorter text for a row with too little room. Empty if there is none."""
     routine: bool = False
-    """Whether a row need not show the reason.
-
-    This is so if the job only waits for its turn or if the text repeats the job's state.
-    """
+    """Whether a row need not show the reason: the job only waits for its turn, or its state says the same."""
 
 
 def why(scheduler: Scheduler, job: Job, now: float) -> str | None:
@@ -72,10 +69,7 @@ def waiting_reason(scheduler: Scheduler, job: Job, now: float) -> Reason | None:
 
 
 def _pause_reason(scheduler: Scheduler, job: Job, now: float) -> str | None:
-    """Return the pause or problem that keeps a queued job from starting, or None if there is none.
-
-    Jobs ahead of it and busy GPUs do not count.
-    """
+    """Return the pause or problem that keeps a queued job from starting, apart from other jobs, or None."""
     if scheduler.mode is Mode.DRAINING:
         return "scheduler draining: no new jobs start"
     if scheduler.wanted_cause is not None and scheduler.breaker.pause is None:
@@ -171,10 +165,7 @@ def _obstacles(scheduler: Scheduler, request: Request) -> tuple[list[str], bool]
 
 
 def never_starts(scheduler: Scheduler, jobs: Iterable[JobId]) -> str:
-    """Return a warning if some of the jobs can never run on the session's GPUs.
-
-    Return an empty string if all of them can, or if there are no slots.
-    """
+    """Return a warning if some of these jobs can never run on the session's slots, else an empty string."""
     board = scheduler.board
     if not board.slots:
         return ""
@@ -194,10 +185,7 @@ def never_starts(scheduler: Scheduler, jobs: Iterable[JobId]) -> str:
 
 
 def _slot_list(some: list[str], wanted: set[str], request: Request) -> str:
-    """Return the device names at the start of an obstacle's text: `0 1 3 `, `all 4 `.
-
-    Return an empty string if the device is the only one that the job requested.
-    """
+    """Return devices for an obstacle's text: `0 1 3 `, `all 4 `, or nothing for the only device requested."""
     if request.devices == (some[0],):
         return ""
     if len(some) == len(wanted) > 1:
@@ -273,10 +261,7 @@ def pause_covering(snapshot: Snapshot, jobs: Collection[Job]) -> PausedScope | N
 
 
 def rerun_suffix(snapshot: Snapshot, jobs: Collection[Job]) -> str:
-    """Return how a rerun of failed jobs starts, as text to append to a sentence.
-
-    The text is `, one first`, or `, after #41` while #41 is running as a probe, or empty.
-    """
+    """Return how a rerun of failed jobs starts, to append to a sentence: `, one first`, `, after #41` or nothing."""
     paused = pause_covering(snapshot, jobs)
     if paused is not None and paused.probing:
         return f", after #{paused.job}"
@@ -294,10 +279,7 @@ def _started_before(paused: PausedScope, active: Iterable[Job]) -> list[JobId]:
 
 
 def failed_jobs(snapshot: Snapshot) -> tuple[JobId, ...]:
-    """Return all jobs that have failed since the pauses began.
-
-    A cause lists only the newest jobs if there are very many.
-    """
+    """Return all jobs that failed since the pauses began. A cause lists only the newest if there are many."""
     jobs: set[JobId] = set()
     for paused in snapshot.paused_scopes:
         jobs.update(paused.cause.jobs)

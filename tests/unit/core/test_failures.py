@@ -7,7 +7,6 @@ from support.app import NOW, job, snapshot
 
 from gputui.core.job import Attempt, Failed, Job, Queued, Refused, Succeeded
 from gputui.views.failures import (
-    CommonCollector,
     CommonFacts,
     FailureGroup,
     Failures,
@@ -32,10 +31,8 @@ def train(model: str, bs: int, seed: int) -> str:
 
 
 def in_common(jobs: list[Job], parameters: Parameters, devices: int) -> CommonFacts:
-    collector = CommonCollector()
-    for each in jobs:
-        collector.learn(each)
-    return collector.common(parameters, devices)
+    (group,) = Failures(jobs).groups(parameters, devices)
+    return group.common
 
 
 def groups(jobs: list[Job]) -> list[FailureGroup]:
