@@ -107,6 +107,7 @@ def test_its_views_get_their_data_over_the_socket(tmp_path: Path) -> None:
             until(lambda: "3 Log" not in second.text, "the view fills the screen")
             second.press("\x1b")
         second.shows("3 Log")
+        second.shows("★ 0.2500")  # before the first result there is no metric to choose
         second.press("m")
         second.shows("Used to compare and sort jobs.")
         second.press("m")
