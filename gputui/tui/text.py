@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby, zip_longest
 from textwrap import wrap
 
@@ -140,3 +142,57 @@ def beside(columns: Sequence[Sequence[Pieces]], cells: int) -> list[list[Piece]]
 
 def wrapped(text: str, cells: int, look: Look, indent: str = " ") -> list[Line]:
     return [Line([(f"{indent}{line}", look)]) for line in wrap(text, cells, break_on_hyphens=False) or [""]]
+
+
+# Tables
+
+COLUMN_GAP = "  "
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table, with one cell for each row."""
+
+    title: str
+    cells: Sequence[Piece]
+    to_right: bool = False
+    rank: int = 0
+    """If a table is too wide, the columns with the highest rank are dropped first. Columns of rank 0 always stay."""
+    fixed_width: int | None = None
+    """The width, or None for that of the longest text."""
+    most: int = 1000
+    """Maximum width."""
+
+    @cached_property
+    def width(self) -> int:
+        if self.fixed_width is not None:
+            return self.fixed_width
+        return min(self.most, max(width(text) for text in (self.title, *(text for text, _ in self.cells))))
+
+    def padded(self, text: str) -> str:
+        return (rjust if self.to_right else ljust)(text, self.width)
+
+
+def fitting(columns: Sequence[Column], cells: int) -> list[Column]:
+    """Return the columns without the least important ones that do not fit in the width."""
+    remaining = list(columns)
+    while table_width(remaining) > cells and (least := max(remaining, key=lambda column: column.rank)).rank:
+        remaining.remove(least)
+    return remaining
+
+
+def table_width(columns: Sequence[Column]) -> int:
+    return sum(column.width + len(COLUMN_GAP) for column in columns) - len(COLUMN_GAP)
+
+
+def table(columns: Sequence[Column], cells: int) -> list[list[Piece]]:
+    """Return the heading and the rows of a table with the columns that fit. The last column may be wider than its
+    width, because a `Line` cuts it.
+    """
+    *padded, last = fitting(columns, cells)
+    heading = [(column.padded(column.title) + COLUMN_GAP, Look.PAST) for column in padded]
+    rows = [[*heading, (last.padded(last.title).rstrip(), Look.PAST)]]
+    for number, (text, look) in enumerate(last.cells):
+        row = [(column.padded(column.cells[number][0]) + COLUMN_GAP, column.cells[number][1]) for column in padded]
+        rows.append([*row, (last.padded(text) if last.to_right else text, look)])
+    return rows

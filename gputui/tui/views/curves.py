@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -22,10 +21,9 @@ from gputui.tui.chart import AXIS, GRID, UPRIGHT, Chart, ChartCurve, draw_chart
 from gputui.tui.chrome import OfferedKeys
 from gputui.tui.dialogs.choosers import DIRECTIONS
 from gputui.tui.queue.row_facts import seconds_of
-from gputui.tui.text import Line, Piece, ljust, rjust
+from gputui.tui.text import Column, Line, Piece, blank, table
 from gputui.tui.theme import Ground, Look, bold, palette_of
 from gputui.views.failures import learn_parameters
-from gputui.views.format import cut, width
 from gputui.views.parameters import Parameters
 
 from .base import ALWAYS, FullView, LinesView
@@ -116,7 +114,6 @@ def step_label(step: float | None) -> str:
 
 SWATCH = "━━"
 MOST_VALUE = 14
-GAP = "  "
 
 
 class CurveRow(NamedTuple):
@@ -128,62 +125,39 @@ class CurveRow(NamedTuple):
     seconds: float | None
 
 
-@dataclass(frozen=True)
-class CurveColumn:
-    title: str
-    to_right: bool
-    cells: Sequence[tuple[str, Look]]
-
-    @cached_property
-    def width(self) -> int:
-        return max(map(width, (self.title, *(text for text, _ in self.cells))))
-
-    def fitted(self, text: str) -> str:
-        return (rjust if self.to_right else ljust)(text, self.width)
-
-
 def curve_table(rows: Sequence[CurveRow], parameters: Parameters, cursor: int, room: int, *, ruled: bool) -> list[Line]:
     """Return a heading, a line for each job, and a line with what all jobs have in common."""
-    columns: list[CurveColumn] = []
-    free = room - 6
-    for column in _columns(rows, parameters):
-        free -= column.width + len(GAP)
-        if free < 0:
-            break
-        columns.append(column)
-    titles = GAP.join(column.fitted(column.title) for column in columns)
-    lines = [Line([(f"     {titles}", Look.PAST)], Ground.PAGE if ruled else Ground.BAND)]
-    for number, _ in enumerate(rows):
-        pieces: list[Piece] = [(f" {SWATCH}  ", CURVE_LOOKS[number % len(CURVE_LOOKS)])]
-        for column in columns:
-            text, look = column.cells[number]
-            pieces.append((column.fitted(text) + GAP, look))
-        lines.append(Line(pieces, Ground.CURSOR if number == cursor else Ground.PAGE, value=number))
+    heading, *cells = table(_columns(rows, parameters), room - 6)
+    lines = [Line([blank(5), *heading], Ground.PAGE if ruled else Ground.BAND)]
+    for number, row in enumerate(cells):
+        swatch = (f" {SWATCH}  ", CURVE_LOOKS[number % len(CURVE_LOOKS)])
+        lines.append(Line([swatch, *row], Ground.CURSOR if number == cursor else Ground.PAGE, value=number))
     common = parameters.common()
     same = f"   ·   same for all: {plain(common)}" if common and len(rows) > 1 else ""
     return [*lines, Line(), Line([(f" ● best value{same}", Look.PAST)]), Line()]
 
 
-def _columns(rows: Sequence[CurveRow], parameters: Parameters) -> list[CurveColumn]:
+def _columns(rows: Sequence[CurveRow], parameters: Parameters) -> list[Column]:
     """Return the columns, least important last."""
     places = decimals_of([value for row in rows if row.result is not None for value in row.result[:2]])
-    columns = [CurveColumn("id", True, [(str(row.job.id), Look.TEXT) for row in rows])]
-    for column in parameters.columns():
-        values = (plain(parameters.value(row.job, column.name) or "") for row in rows)
-        cells = [(cut(text, MOST_VALUE), Look.TEXT) for text in values]
-        columns.append(CurveColumn(plain(column.title), column.is_number, cells))
     best = [(_number(row, 0, places), Look.TEXT) for row in rows]
     if best and best[0][0]:
         best[0] = (f"★ {best[0][0]}", Look.BEST)
     steps = [step_label(row.result[2]) if row.result is not None else "" for row in rows]
     times = [duration_cell(row.seconds) if row.seconds is not None else "" for row in rows]
+    columns: list[tuple[str, bool, Sequence[Piece]]] = [
+        ("id", True, [(str(row.job.id), Look.TEXT) for row in rows]),
+        *((plain(column.title), column.is_number,
+           [(plain(parameters.value(row.job, column.name) or ""), Look.TEXT) for row in rows])
+          for column in parameters.columns()),
+        ("best", True, best),
+        ("at step", True, [(step, Look.PAST) for step in steps]),
+        ("last", True, [(_number(row, 1, places), Look.PAST) for row in rows]),
+        ("since best", True, [_since_best(row, rows, places) for row in rows]),
+        ("time", True, [(time.rjust(DURATION_CELLS), Look.PAST) for time in times]),
+    ]  # fmt: skip
     return [
-        *columns,
-        CurveColumn("best", True, best),
-        CurveColumn("at step", True, [(step, Look.PAST) for step in steps]),
-        CurveColumn("last", True, [(_number(row, 1, places), Look.PAST) for row in rows]),
-        CurveColumn("since best", True, [_since_best(row, rows, places) for row in rows]),
-        CurveColumn("time", True, [(time.rjust(DURATION_CELLS), Look.PAST) for time in times]),
+        Column(title, cells, to_right, rank, most=MOST_VALUE) for rank, (title, to_right, cells) in enumerate(columns)
     ]
 
 

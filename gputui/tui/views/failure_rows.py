@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from textwrap import wrap
-from typing import NamedTuple
 
 from rich.cells import cell_len
 
@@ -17,7 +16,7 @@ from gputui.gpus.picture import DevicesPicture
 from gputui.logs.crashes.excerpts import Excerpt, ExcerptLine
 from gputui.logs.crashes.excerpts import Piece as LinePart
 from gputui.logs.plain import plain
-from gputui.tui.text import Line, Piece, join, ljust, rjust, wrapped
+from gputui.tui.text import COLUMN_GAP, Column, Line, Piece, fitting, join, table_width, wrapped
 from gputui.tui.theme import Ground, Look
 from gputui.views.failures import FailureGroup, error_message, format_gpus, last_duration, last_gpus
 from gputui.views.parameters import Parameters
@@ -249,66 +248,33 @@ def _variants(group: FailureGroup) -> str:
 
 MOST_VALUE = 16
 LEAST_NAME = 12
-GAP = "  "
 
 
-class TableColumn(NamedTuple):
-    title: str
-    width: int
-    right: bool
-    text: Callable[[Job], str]
-
-    def cell(self, text: str) -> str:
-        return (rjust if self.right else ljust)(text, self.width)
-
-
-class FailedTable(NamedTuple):
-    columns: tuple[TableColumn, ...]
-
-    @property
-    def width(self) -> int:
-        return 1 + sum(column.width + len(GAP) for column in self.columns)
-
-    def head(self) -> Line:
-        return Line([(f" {GAP.join(column.cell(column.title) for column in self.columns)}", Look.PAST)])
-
-    def row(self, job: Job, *, chosen: bool, marked: bool) -> Line:
-        text = GAP.join(column.cell(column.text(job)) for column in self.columns)
-        look, ground = (Look.BOLD, Ground.CURSOR) if chosen else (Look.TEXT, Ground.PAGE)
-        return Line([(f" {text}", look)], ground, marked=marked, value=job.id)
-
-
-def job_table(
+def job_columns(
     jobs: Sequence[Job], parameters: Parameters, name_of: Callable[[Job], str], room: int, highest_id: int
-) -> FailedTable:
-    """Return a table with as many parameters as fit. Without parameters, it shows the names of the jobs."""
-    fixed_before = [TableColumn("id", max(3, len(str(highest_id))), True, lambda job: str(job.id))]
-    gpu = max((len(_gpus(job)) for job in jobs[:200]), default=0)
-    fixed_after = [TableColumn("gpu", max(3, min(gpu, 8)), True, _gpus)] if gpu else []
-    fixed_after.append(TableColumn("ran", DURATION_CELLS, True, lambda job: duration_cell(last_duration(job))))
-    remaining = room - 1 - sum(column.width + len(GAP) for column in (*fixed_before, *fixed_after))
-    between = _parameters(parameters, remaining)
-    if not between and remaining > len(GAP) + 2:
-        longest = max((cell_len(plain(name_of(job))) for job in jobs[:200]), default=LEAST_NAME)
-        width = min(remaining - len(GAP), max(LEAST_NAME, longest))
-        between = [TableColumn("job", width, False, lambda job: plain(name_of(job)))]
-    return FailedTable((*fixed_before, *between, *fixed_after))
+) -> list[Column]:
+    """Return as many parameters as fit, or the names of the jobs, between their ids and what is known of their ends."""
 
+    def column(title: str, texts: Iterable[str], width: int, *, to_right: bool = True, rank: int = 0) -> Column:
+        return Column(title, [(text, Look.TEXT) for text in texts], to_right, rank, fixed_width=width)
 
-def _parameters(parameters: Parameters, room: int) -> list[TableColumn]:
-    columns: list[TableColumn] = []
-    for column in parameters.columns():
-        title = plain(column.title)
-        width = min(MOST_VALUE, max(cell_len(title), column.width))
-        if width + len(GAP) > room:
-            break
-        room -= width + len(GAP)
-        columns.append(TableColumn(title, width, column.is_number, _value(parameters, column.name)))
-    return columns
-
-
-def _value(parameters: Parameters, name: str) -> Callable[[Job], str]:
-    return lambda job: plain(parameters.value(job, name) or "")
+    gpus = [_gpus(job) for job in jobs]
+    gpu = max(map(len, gpus[:200]), default=0)
+    before = [column("id", (str(job.id) for job in jobs), max(3, len(str(highest_id))))]
+    after = [column("gpu", gpus, max(3, min(gpu, 8)))] if gpu else []
+    after.append(column("ran", (duration_cell(last_duration(job)) for job in jobs), DURATION_CELLS))
+    values = []
+    for rank, parameter in enumerate(parameters.columns(), 1):
+        title, texts = plain(parameter.title), (plain(parameters.value(job, parameter.name) or "") for job in jobs)
+        width = min(MOST_VALUE, max(cell_len(title), parameter.width))
+        values.append(column(title, texts, width, to_right=parameter.is_number, rank=rank))
+    columns = fitting([*before, *values, *after], room)
+    remaining = room - table_width(columns) - len(COLUMN_GAP)
+    if len(columns) > len(before + after) or remaining <= 2:
+        return columns
+    names = [plain(name_of(job)) for job in jobs]
+    longest = max((cell_len(name) for name in names[:200]), default=LEAST_NAME)
+    return [*before, column("job", names, min(remaining, max(LEAST_NAME, longest)), to_right=False), *after]
 
 
 def _gpus(job: Job) -> str:

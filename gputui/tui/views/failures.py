@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -22,21 +22,20 @@ from gputui.tui.actions.scheduler import rerun_and_resume
 from gputui.tui.actions.table import view_bindings
 from gputui.tui.chrome import Offer, OfferedKeys
 from gputui.tui.dialogs.replace_form import ReplaceForm, likely_changed
-from gputui.tui.text import Line
-from gputui.tui.theme import Look
+from gputui.tui.text import Line, Piece, blank, table, table_width
+from gputui.tui.theme import Ground, Look
 from gputui.views.failures import FailureGroup, Failures, device_count, error_message, jobs_with_common_parameters
 from gputui.views.parameters import Parameters
 from gputui.views.waiting import rerun_suffix
 
 from .base import ALWAYS, FullView, LinesView
 from .failure_rows import (
-    FailedTable,
     band_facts,
     beyond_the_log,
     excerpt_rows,
     excerpt_title,
     group_rows,
-    job_table,
+    job_columns,
     strip_row,
 )
 
@@ -227,15 +226,22 @@ class FailuresView(FullView):
         first = max(0, cursor // BLOCK_SIZE - 1) * BLOCK_SIZE
         jobs = [self.snapshot[job] for job in group.jobs[first : first + 3 * BLOCK_SIZE]]
         room = self.size.width if self._narrow else min(WIDEST_TABLE, self.size.width // 2)
-        table = job_table(jobs, self.main.names, self.main.names.of, room, len(self.snapshot.jobs))
-        excerpt_height = self._show_excerpt(group, self.snapshot[self.job], table)
-        self._lay_out(table, excerpt_height, 1 + len(jobs))
-        self.head.show([table.head()])
-        rows = [table.row(job, chosen=job.id == self.job, marked=job.id in self.marked) for job in jobs]
-        self.jobs.show(rows, (cursor - first, cursor - first))
+        columns = job_columns(jobs, self.main.names, self.main.names.of, room - 3, len(self.snapshot.jobs))
+        width = table_width(columns) + 3
+        excerpt_height = self._show_excerpt(group, self.snapshot[self.job], width)
+        self._lay_out(width, excerpt_height, 1 + len(jobs))
+        heading, *rows = table(columns, width)
+        self.head.show([Line([blank(1), *heading])])
+        self.jobs.show([self._job_line(job, row) for job, row in zip(jobs, rows, strict=True)], (cursor - first,) * 2)
         self._between.show([Line([("│", Look.LINE)])] * self.size.height)
 
-    def _lay_out(self, table: FailedTable, excerpt_height: int, listed: int) -> None:
+    def _job_line(self, job: Job, row: Sequence[Piece]) -> Line:
+        chosen = job.id == self.job
+        pieces = [blank(1), *((text, Look.BOLD if chosen else look) for text, look in row)]
+        ground = Ground.CURSOR if chosen else Ground.PAGE
+        return Line(pieces, ground, marked=job.id in self.marked, value=job.id)
+
+    def _lay_out(self, table_width: int, excerpt_height: int, listed: int) -> None:
         """Place the jobs beside the excerpt. On a narrow screen, place them above it or show only one of the two."""
         narrow = self._narrow
         used = self.errors.styles.height
@@ -245,17 +251,17 @@ class FailuresView(FullView):
         self.excerpt.display = both or not self.on_jobs
         self._between.display = not narrow
         self.lower.styles.layout = "vertical" if narrow else "horizontal"
-        self._left.styles.width = "1fr" if narrow else table.width
+        self._left.styles.width = "1fr" if narrow else table_width
         self._left.styles.height = min(spare, listed) if narrow and both else "1fr"
 
-    def _show_excerpt(self, group: FailureGroup, job: Job, table: FailedTable) -> int:
+    def _show_excerpt(self, group: FailureGroup, job: Job, table_width: int) -> int:
         """Show the excerpt and return its number of rows."""
         shown = self._excerpt(job)
         beyond = beyond_the_log(job, self.snapshot, self.main.bridge.picture, self.main.now())
-        width = self.size.width if self._narrow else self.size.width - table.width - 2
+        width = self.size.width if self._narrow else self.size.width - table_width - 2
         rows = excerpt_rows(shown, job, beyond, width)
         self.excerpt.show(rows)
-        title_at, name = None if self._narrow else table.width + 2, plain(self.main.names.of(job))
+        title_at, name = None if self._narrow else table_width + 2, plain(self.main.names.of(job))
         self.strip.show([strip_row(group.count, len(self.marked), job, name, title_at, excerpt_title(shown))])
         return len(rows)
 

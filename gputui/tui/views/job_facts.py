@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -36,7 +36,7 @@ from gputui.logs.plain import plain
 from gputui.session.control.answers import Details
 from gputui.session.job_directories import Commit, Files
 from gputui.tui.queue.row_facts import state_words
-from gputui.tui.text import Line, Piece, bar, heading, ljust, rjust
+from gputui.tui.text import Column, Line, Piece, bar, blank, heading, table
 from gputui.tui.theme import Ground, Look, bold
 from gputui.views.failures import error_message, format_gpus
 from gputui.views.format import SIGNS, cut, silence, value_text
@@ -272,7 +272,6 @@ def _masked(name: str, value: str) -> str:
 
 MOST_DIFFERENCES = 4
 LEAST_END = 18
-_HEADS = ("n", "started", "ran", "gpu", "peak", "commit", "end")
 
 
 class _AttemptInputs(NamedTuple):
@@ -282,74 +281,62 @@ class _AttemptInputs(NamedTuple):
 
 
 class _AttemptRow(NamedTuple):
-    cells: tuple[str, ...]
-    result: str
+    number: int
+    since: float
+    ran: float
+    gpus: Sequence[str]
+    peak: int | None
+    inputs: _AttemptInputs
+    end: str
     look: Look
-    changes: list[str]
 
 
 def attempt_rows(subject: Subject, results: Mapping[int, JobResults], metric: str | None, width: int) -> list[Line]:
-    """Return a table of the attempts. `results` are by attempt. The metric has a column if any attempt printed it."""
-    shown_attempts = _attempts(subject, results, metric)
-    if not shown_attempts:
+    """Return a table of the attempts, each followed by what has changed since the previous one. `results` are by
+    attempt. Columns without a value are omitted.
+    """
+    attempts = list(_attempts(subject))
+    if not attempts:
         return [Line([(" Not run yet.", Look.PAST)])]
-    heads = list(_HEADS)
-    if metric is not None and any(shown.result for shown in shown_attempts):
-        heads.insert(-1, plain(metric))
-        shown_attempts = [
-            shown._replace(cells=(*shown.cells[:-1], shown.result, shown.cells[-1])) for shown in shown_attempts
-        ]
-    used = [
-        at for at, head in enumerate(heads) if head in ("n", "end") or any(shown.cells[at] for shown in shown_attempts)
+
+    def column(title: str, value: Callable[[_AttemptRow], str], *, to_right: bool = True, rank: int = 0) -> Column:
+        return Column(title, [(value(attempt), attempt.look) for attempt in attempts], to_right, rank)
+
+    columns = [
+        column("n", lambda attempt: str(attempt.number), to_right=False),
+        column("started", lambda attempt: moment(attempt.since, subject.now), to_right=False),
+        column("ran", lambda attempt: duration_cell(attempt.ran)),
+        column("gpu", lambda attempt: ",".join(attempt.gpus)),
+        column("peak", lambda attempt: memory(attempt.peak) if attempt.peak is not None else "", rank=1),
+        column("commit", lambda attempt: attempt.inputs.commit, rank=2),
+        column(plain(metric or ""), lambda attempt: _best(subject, results, attempt.number, metric)),
     ]
-    widths = {at: max(len(heads[at]), *(len(shown.cells[at]) for shown in shown_attempts)) for at in used}
-    for least_needed in ("commit", "peak"):
-        if _left(used, widths, width) < LEAST_END:
-            used = [at for at in used if heads[at] != least_needed]
-    widths[used[-1]] = max(4, _left(used, widths, width))
-    rows = [Line([(_line(heads, used, widths), Look.PAST)])]
-    for shown in shown_attempts:
-        rows.append(Line([(_line(shown.cells, used, widths), shown.look)]))
-        rows += [Line([(f"     {cut(line, max(10, width - 6))}", Look.PAST)]) for line in shown.changes]
-    return rows
-
-
-def _left(used: list[int], widths: dict[int, int], width: int) -> int:
-    """Return the width that remains for the last column."""
-    return width - 2 - sum(widths[at] + 2 for at in used[:-1])
-
-
-def _line(cells: tuple[str, ...] | list[str], used: list[int], widths: dict[int, int]) -> str:
-    padded = [(ljust if at in (0, 1, used[-1]) else rjust)(cells[at], widths[at]) for at in used]
-    return " " + "  ".join(padded)
-
-
-def _attempts(subject: Subject, results: Mapping[int, JobResults], metric: str | None) -> list[_AttemptRow]:
-    job, now = subject.job, subject.now
-    rows: list[_AttemptRow] = []
+    columns = [column for column in columns if any(text for text, _ in column.cells)]
+    end = Column("end", [(attempt.end, attempt.look) for attempt in attempts], fixed_width=LEAST_END)
+    heading, *rows = table([*columns, end], width - 2)
+    lines = [Line([blank(1), *heading])]
     before: _AttemptInputs | None = None
+    for attempt, row in zip(attempts, rows, strict=True):
+        changes = _changes(subject, before, attempt.inputs)
+        lines.append(Line([blank(1), *row]))
+        lines += [Line([(f"     {cut(change, max(10, width - 6))}", Look.PAST)]) for change in changes]
+        before = attempt.inputs
+    return lines
+
+
+def _attempts(subject: Subject) -> Iterator[_AttemptRow]:
+    job = subject.job
     for attempt in job.attempts:
-        commit = _commit(subject, attempt.number)
         peak = attempt.usage.gpu_peak_memory if attempt.usage is not None else None
-        cells = (
-            str(attempt.number), moment(attempt.started, now), duration_cell(attempt.ended - attempt.started),
-            ",".join(attempt.gpus), memory(peak) if peak is not None else "", commit, _end(attempt),
-        )  # fmt: skip
-        inputs = _AttemptInputs(attempt.command or job.spec.command, attempt.environment, commit)
+        command = attempt.command or job.spec.command
+        inputs = _AttemptInputs(command, attempt.environment, _commit(subject, attempt.number))
         look = Look.PAST if isinstance(attempt.end, Succeeded) else Look.FAILURE
-        best = _best(subject, results, attempt.number, metric)
-        rows.append(_AttemptRow(cells, best, look, _changes(subject, before, inputs)))
-        before = inputs
+        ran = attempt.ended - attempt.started
+        yield _AttemptRow(attempt.number, attempt.started, ran, attempt.gpus, peak, inputs, _end(attempt), look)
     if (active := job.active) is not None:
-        commit = _commit(subject, active.attempt)
-        cells = (
-            str(active.attempt), moment(active.since, now), duration_cell(now - active.since), ",".join(active.gpus),
-            "", commit, state_words(job),
-        )  # fmt: skip
-        inputs = _AttemptInputs(job.spec.command, active.environment, commit)
-        best = _best(subject, results, active.attempt, metric)
-        rows.append(_AttemptRow(cells, best, Look.RUNNING, _changes(subject, before, inputs)))
-    return rows
+        inputs = _AttemptInputs(job.spec.command, active.environment, _commit(subject, active.attempt))
+        ran, state = subject.now - active.since, state_words(job)
+        yield _AttemptRow(active.attempt, active.since, ran, active.gpus, None, inputs, state, Look.RUNNING)
 
 
 def _commit(subject: Subject, attempt: int) -> str:

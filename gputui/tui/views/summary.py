@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -23,7 +23,7 @@ from gputui.session.saved_state import save_tui_seen, tui_seen_at
 from gputui.tui.actions.table import view_bindings
 from gputui.tui.chrome import Offer, OfferedKeys
 from gputui.tui.layout import Pane
-from gputui.tui.text import Line, Piece, Pieces, beside, heading, ljust, rjust
+from gputui.tui.text import Column, Line, Piece, Pieces, beside, blank, heading, table
 from gputui.tui.theme import STEPS, Ground, Look, bold
 from gputui.views.failures import learn_parameters
 from gputui.views.results_table import ParameterEffect, ResultsRow, ValueEffect, compared, scale_of
@@ -128,9 +128,6 @@ WIDEST = 16
 GROUND = 0.06
 """Minimum scale of a trend as a share of the value, so that noise looks flat."""
 
-Cell = tuple[str, bool]
-"""A text, and whether it is right-aligned."""
-
 
 def best_rows(summary: Summary, cursor: JobId | None, width: int) -> list[Line]:
     metric = summary.table.metric
@@ -148,19 +145,11 @@ def best_rows(summary: Summary, cursor: JobId | None, width: int) -> list[Line]:
         (f"  {better}{beside}", Look.PAST),
         right=[("m  another metric", Look.PAST)],
     )
-    head, *lines = _aligned(
-        [_head(summary, others), *(_cells(row, summary, others, n) for n, row in enumerate(summary.best))]
-    )
-    ends = "  time   gpu" if any(row.gpus for row in summary.best) else "  time"
-    rows = [band, Line([(" " + head + ends, Look.PAST)])]
-    for number, (row, line) in enumerate(zip(summary.best, lines, strict=True)):
-        look = Look.BEST if not number else Look.TEXT
-        trend = f"{trend_of(row.trend):8}"
-        rest = (
-            f"   {duration_cell(row.seconds) if row.seconds is not None else '':>6}   {','.join(map(plain, row.gpus))}"
-        )
-        parts = [(" " + line, look), (trend, look if not number else Look.PAST), (rest, Look.PAST)]
-        rows.append(Line(parts, ground=Ground.CURSOR if row.job == cursor else Ground.PAGE, value=row.job))
+    head, *lines = table(_best_columns(summary, others), width)
+    rows = [band, Line([blank(1), *head])]
+    for row, pieces in zip(summary.best, lines, strict=True):
+        ground = Ground.CURSOR if row.job == cursor else Ground.PAGE
+        rows.append(Line([blank(1), *pieces], ground, value=row.job))
     return [*rows, *without, Line()]
 
 
@@ -169,36 +158,37 @@ def _others(summary: Summary, width: int) -> list[str]:
     return list(summary.table.others[:2]) if width >= 110 else list(summary.table.others[:1]) if width >= 90 else []
 
 
-def _head(summary: Summary, others: Sequence[str]) -> list[Cell]:
-    metric = summary.table.metric
-    columns: list[Cell] = [(column.title, column.is_number) for column in summary.table.columns] or [("job", False)]
-    values = [(metric.name if metric is not None else "", True), *((name, True) for name in others), ("at", True)]
-    return [(" ", False), ("id", True), *columns, *values, ("second half", False)]
+def _best_columns(summary: Summary, others: Sequence[str]) -> list[Column]:
+    best, metric = summary.best, summary.table.metric
 
+    def column(title: str, value: Callable[[ResultsRow], str], *, to_right: bool = True) -> Column:
+        looks = [Look.BEST, *[Look.TEXT] * len(best)]
+        return Column(plain(title), [(plain(value(row)), look) for row, look in zip(best, looks, strict=False)],
+                      to_right, most=WIDEST)  # fmt: skip
 
-def _cells(row: ResultsRow, summary: Summary, others: Sequence[str], number: int) -> list[Cell]:
-    columns: list[Cell] = [(row.params.get(column.name, ""), column.is_number) for column in summary.table.columns]
-    beside = [row.beside.get(name) for name in others]
+    def past(title: str, value: Callable[[ResultsRow], str]) -> Column:
+        return Column(title, [(plain(value(row)), Look.PAST) for row in best])
+
+    def beside(name: str) -> Callable[[ResultsRow], str]:
+        return lambda row: "" if (value := row.beside.get(name)) is None else f"{value:.4g}"
+
+    def parameter(name: str) -> Callable[[ResultsRow], str]:
+        return lambda row: row.params.get(name, "")
+
+    ranks = {row.job: str(number) for number, row in enumerate(best, 1)} | {best[0].job: "★"}
+    parameters = [column(each.title, parameter(each.name), to_right=each.is_number) for each in summary.table.columns]
+    gpus = [past("gpu", lambda row: ",".join(row.gpus))] if any(row.gpus for row in best) else []
     return [
-        ("★" if not number else str(number + 1), False),
-        (str(row.job), True),
-        *(columns or [(row.name, False)]),
-        (format_result(row.best, summary.table), True),
-        *(("" if value is None else f"{value:.4g}", True) for value in beside),
-        ("" if row.step is None else f"{row.step:g}", True),
-        ("", False),
+        column("", lambda row: ranks[row.job], to_right=False),
+        column("id", lambda row: str(row.job)),
+        *(parameters or [column("job", lambda row: row.name, to_right=False)]),
+        column(metric.name if metric is not None else "", lambda row: format_result(row.best, summary.table)),
+        *(column(name, beside(name)) for name in others),
+        column("at", lambda row: "" if row.step is None else f"{row.step:g}"),
+        past("second half", lambda row: trend_of(row.trend)),
+        past("  time", lambda row: f"{duration_cell(row.seconds) if row.seconds is not None else '':>6}"),
+        *gpus,
     ]
-
-
-def _aligned(rows: list[list[Cell]]) -> list[str]:
-    texts = [[(plain(text), right) for text, right in row] for row in rows]
-    widths = [min(WIDEST, max(cell_len(row[at][0]) for row in texts)) for at in range(len(texts[0]))]
-    widths[-1] = 0  # the trend is drawn after it
-    lines = []
-    for number, row in enumerate(texts):
-        cells = [(rjust if right else ljust)(text, size) for (text, right), size in zip(row, widths, strict=True)]
-        lines.append("  ".join(cells[:-1]) + "   " + (row[-1][0] if not number else ""))
-    return lines
 
 
 def trend_of(values: Sequence[float]) -> str:
