@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,7 +14,7 @@ from gputui.gpus.history import HOST, HOT, HistoryColumn, columns
 from gputui.gpus.picture import DevicePicture, DevicesPicture, SlotState
 from gputui.gpus.sample import DeviceSample, HostSample, Status
 from gputui.logs.plain import plain
-from gputui.tui.text import Piece, blank, ljust, rjust, width_of
+from gputui.tui.text import Piece, bar, blank, ljust, rjust, width_of
 from gputui.tui.theme import Look
 
 from . import occupants, page
@@ -77,15 +77,17 @@ def entry_count(picture: DevicesPicture) -> int:
 class Fields(Struct, frozen=True, kw_only=True):
     """The widths of a device's fields in order, with gaps before them. A width of 0 omits the field."""
 
-    number: int
-    name: int
-    spark: int
-    bar: int
-    memory: int
-    temperature: int
-    power: int
-    occupant: int
-    brief: bool = False
+    number: int = 1
+    name: int = 0
+    spark: int = 0
+    bar: int = 0
+    memory: int = 99
+    temperature: int = 3
+    power: int = 0
+    occupant: int = 0
+    room: int = 0
+    """Minimum width of the occupant. If less remains, narrower fields are chosen."""
+    brief: bool = True
     """Whether to put one blank between fields and write `°` instead of `°C`."""
     coarse: bool = False
     """Whether to show memory in whole gigabytes."""
@@ -127,97 +129,53 @@ class Fields(Struct, frozen=True, kw_only=True):
         return [*labels, (self.head + self.figures + len(self.wide_gap), "job")]
 
 
-class _Plan(Struct, frozen=True):
-    """A choice of fields, used only if at least `room` cells remain for the occupant."""
-
-    name: int
-    spark: int
-    bar: int
-    power: bool
-    room: int
-    brief: bool = False
-    memory: bool = True
-    temperature: bool = True
-    coarse: bool = False
-
-
-_PLANS = (
-    _Plan(16, 20, 16, True, 60),
-    _Plan(12, 20, 12, True, 30),
-    _Plan(10, 12, 8, True, 22),
-    _Plan(8, 9, 6, True, 20, brief=True),
-    _Plan(8, 9, 6, False, 16, brief=True),
-    _Plan(0, 9, 0, False, 12, brief=True),
-    _Plan(0, 9, 0, False, 5, brief=True),
-    _Plan(0, 6, 0, False, 4, brief=True, coarse=True),
-    _Plan(0, 0, 0, False, 6, brief=True, coarse=True, temperature=False),
-    _Plan(0, 0, 0, False, 0, brief=True, temperature=False, memory=False),
+_CHOICES = (
+    Fields(name=16, spark=20, bar=16, temperature=4, power=99, room=60, brief=False),
+    Fields(name=12, spark=20, bar=12, temperature=4, power=99, room=30, brief=False),
+    Fields(name=10, spark=12, bar=8, temperature=4, power=99, room=22, brief=False),
+    Fields(name=8, spark=9, bar=6, power=99, room=20),
+    Fields(name=8, spark=9, bar=6, room=16),
+    Fields(spark=9, room=5),
+    Fields(spark=6, room=4, coarse=True),
+    Fields(temperature=0, room=6, coarse=True),
+    Fields(temperature=0, memory=0),
 )
+"""The maximum widths of the fields, most detailed first. The last one fits everywhere."""
 
 
 def fields_for(picture: DevicesPicture, width: int, *, tall: bool = False) -> Fields:
     """Return the most detailed fields that fit. They do not depend on changing values, so nothing jumps."""
-    shapes = _TextWidths.of(picture)
-    candidates = (_fields(plan, shapes, width) for plan in _PLANS)
-    *others, last = zip(_PLANS, candidates, strict=True)
-    chosen = next((fields for plan, fields in others if fields.occupant >= plan.room), last[1])
-    return _widened(chosen) if tall else chosen
-
-
-def _widened(fields: Fields) -> Fields:
-    """Widen a two-line graph by the room that a job's name does not need."""
-    more = min(_LONGEST_GRAPH - fields.spark, max(0, fields.occupant - 52))
+    devices, host = [device.sample for device in picture.devices], picture.host
+    totals = [*(device.memory_total for device in devices), *([host.memory_total] if host is not None else [])]
+    limits = [device.power_limit for device in devices if device.power_limit is not None]
+    hot = host is None or any(device.temperature is not None for device in devices)
+    number = len("CPU") if host is not None else _widest(str(device.index) for device in devices)
+    name = max(4, _widest(device_name(device) for device in devices))
+    power = max(7, _widest(watts(limit, limit) for limit in limits)) if hot else 0
+    shared = len(" shared") if host is None and any(device.memory_shared for device in devices) else 0
+    memory = max(map(memory_width, totals), default=1) + shared
+    coarse = max((memory_width(total, brief=True) for total in totals), default=1)
+    fields = _CHOICES[-1]
+    for choice in _CHOICES:
+        fields = replace(
+            choice,
+            number=max(1, number),
+            name=min(choice.name, name),
+            memory=min(choice.memory, coarse if choice.coarse else memory),
+            temperature=choice.temperature if hot else 0,
+            power=min(choice.power, power),
+        )
+        fields = replace(fields, occupant=max(0, width - fields.head - fields.figures - len(fields.wide_gap)))
+        if fields.occupant >= fields.room:
+            break
+    if not tall:
+        return fields
+    more = min(_LONGEST_GRAPH - fields.spark, max(0, fields.occupant - 52))  # room that a job's name does not need
     return replace(fields, spark=fields.spark + more, occupant=fields.occupant - more)
 
 
-class _TextWidths(Struct, frozen=True):
-    """The widths of the longest texts of all devices."""
-
-    number: int
-    name: int
-    memory: int
-    coarse_memory: int
-    power: int
-    hot: bool
-    """Whether the devices have temperatures."""
-
-    @classmethod
-    def of(cls, picture: DevicesPicture) -> _TextWidths:
-        devices = [device.sample for device in picture.devices]
-        totals = [device.memory_total for device in devices]
-        if picture.host is not None:
-            totals.append(picture.host.memory_total)
-        limits = [device.power_limit for device in devices]
-        shared = len(" shared") if picture.host is None and any(device.memory_shared for device in devices) else 0
-        return cls(
-            number=len("CPU") if picture.host is not None else _widest([str(device.index) for device in devices]),
-            name=_widest([device_name(device) for device in devices]),
-            memory=max(map(memory_width, totals), default=1) + shared,
-            coarse_memory=max((memory_width(total, brief=True) for total in totals), default=1),
-            power=_widest([watts(limit, limit) for limit in limits if limit is not None]),
-            hot=any(device.temperature is not None for device in devices) or picture.host is None,
-        )
-
-
-def _widest(texts: Sequence[str]) -> int:
+def _widest(texts: Iterable[str]) -> int:
     return max(map(len, texts), default=0)
-
-
-def _fields(plan: _Plan, shapes: _TextWidths, width: int) -> Fields:
-    shaped = Fields(
-        number=max(1, shapes.number),
-        name=min(plan.name, max(4, shapes.name)) if plan.name else 0,
-        spark=plan.spark,
-        bar=plan.bar,
-        memory=0 if not plan.memory else shapes.coarse_memory if plan.coarse else shapes.memory,
-        temperature=(3 if plan.brief else 4) if plan.temperature and shapes.hot else 0,
-        power=max(7, shapes.power) if plan.power and shapes.hot else 0,
-        occupant=0,
-        brief=plan.brief,
-        coarse=plan.coarse,
-    )
-    used = shaped.head + shaped.figures + len(shaped.wide_gap)
-    return replace(shaped, occupant=max(0, width - used))
 
 
 # Lines
@@ -362,13 +320,11 @@ def _memory(sample: DeviceSample | HostSample, fields: Fields, device: DevicePic
     if not fields.memory:
         return []
     used, total = sample.memory_used, sample.memory_total
-    bar: list[Piece] = []
-    if fields.bar:
-        bar = [*device_bar(device, sample, fields.bar), blank(1)]
+    memory_bar = [*device_bar(device, sample, fields.bar), blank(1)] if fields.bar else []
     shared = " shared" if isinstance(sample, DeviceSample) and sample.memory_shared else ""
     text = occupants.memory(used, total, brief=fields.coarse)
     text += shared if len(text + shared) <= fields.memory else ""
-    return [(fields.wide_gap, Look.TEXT), *bar, (rjust(text, fields.memory), Look.TEXT)]
+    return [(fields.wide_gap, Look.TEXT), *memory_bar, (rjust(text, fields.memory), Look.TEXT)]
 
 
 def device_bar(device: DevicePicture | None, sample: DeviceSample | HostSample, cells: int) -> list[Piece]:
@@ -419,9 +375,8 @@ def _below(view: View, device: DevicePicture) -> list[Piece]:
     end = f", ETA {moment(ends, view.now)}" if ends is not None else ""
     if progress is None:
         return [(f"{time} elapsed{end}", Look.PAST)]
-    done = round(progress * _PROGRESS)
-    return [("━" * done, Look.RUNNING), ("─" * (_PROGRESS - done), Look.LINE),
-            (rjust(f"{progress:.0%}", 6), Look.RUNNING), (f"  {time} elapsed{end}", Look.PAST)]  # fmt: skip
+    figures = [(rjust(f"{progress:.0%}", 6), Look.RUNNING), (f"  {time} elapsed{end}", Look.PAST)]
+    return [*bar(progress, _PROGRESS, Look.RUNNING), *figures]
 
 
 def _trouble(device: DevicePicture, view: View, fields: Fields) -> list[Piece]:
