@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -10,7 +12,7 @@ from gputui.gpus.history import HOST, HOT, DeviceShare, LoadOwner
 from gputui.gpus.picture import DevicePicture, DevicesPicture
 from gputui.gpus.sample import DeviceSample, HostSample, ProcessSample, Status
 from gputui.logs.plain import plain
-from gputui.tui.text import Piece, blank, ljust, rjust
+from gputui.tui.text import Piece, blank, fit, ljust, rjust
 from gputui.tui.theme import Look, bold
 
 from . import occupants, page
@@ -21,6 +23,7 @@ from .rows import GRAPH_SECONDS, device_bar, entries, history_columns, load_look
 # Processes
 
 Line = list[Piece]
+Column = Sequence[Line]
 _WITH_COMMANDS = 60
 """Minimum width in cells for showing a process's command on its own line, if there is room."""
 
@@ -338,35 +341,52 @@ _FEW, _FEW_LINES = 2, 20
 that the screen is not empty.
 """
 _WITH_MEMORY_HISTORY = 160
+_MEMORY_NOW = 9
+"""Width of the memory in use, right of its history."""
 _NARROW = 100
 
 
 class FullFields(Struct, frozen=True, kw_only=True):
     """The widths of the columns. They are the same for all GPUs."""
 
+    number: int
+    """Number of digits of the largest GPU number."""
     head: int
     """Width of the number, the name and the figures below them, including the gap after them."""
     graph: int
     now: int
     """Width of the newest figures, including the gap before them."""
     memory_graph: int
+    gap: int
+    """Number of cells before the list of processes."""
     listing: ListingFields
     narrow: bool
 
     @classmethod
     def of(cls, width: int, number: int) -> FullFields:
-        more = 1 if number > 1 else 0
-        if width < _NARROW:
-            head, graph, now, memory = 3 + more, 17 + max(0, width - 80) // 2, 11, 0
-        elif width < _WITH_MEMORY_HISTORY:
-            head, graph, now, memory = 14 + more, 34 + (width - 120) // 2, 11, 0
-        else:
-            head, graph, now, memory = 15 + more, 64 + (width - 200) // 2, 7, 33 + (width - 200) // 4
-        memory_part = 4 + memory + 9 if memory else 0
-        used = head + graph + now + memory_part + (1 if width < _NARROW else 2 + 2 * bool(memory))
         narrow = width < _NARROW
-        return cls(head=head, graph=graph, now=now, memory_graph=memory,
+        if narrow:
+            head, graph, now, memory, gap = 2, 17 + max(0, width - 80) // 2, 11, 0, 0
+        elif width < _WITH_MEMORY_HISTORY:
+            head, graph, now, memory, gap = 13, 34 + (width - 120) // 2, 11, 0, 2
+        else:
+            head, graph, now, memory, gap = 14, 64 + (width - 200) // 2, 7, 33 + (width - 200) // 4, 4
+        head += min(number, 2)
+        used = head + graph + now + (4 + memory + _MEMORY_NOW if memory else 0) + gap
+        return cls(number=number, head=head, graph=graph, now=now, memory_graph=memory, gap=gap,
                    listing=ListingFields.of(max(0, width - used), narrow=narrow), narrow=narrow)  # fmt: skip
+
+    def row(self, head: Column, graph: Column, now: Column, memory: Column, used: Column, rest: Column) -> list[Line]:
+        """Place columns of text side by side, in as many lines as the longest of them has."""
+        columns = [(self.head, head), (self.graph, graph), (self.now, now)]
+        if self.memory_graph:
+            columns += [(4, ()), (self.memory_graph, memory), (_MEMORY_NOW, used)]
+        columns += [(self.gap, ()), (self.listing.width, rest)]
+        height = max(len(column) for _, column in columns)
+        return [
+            [piece for cells, column in columns for piece in fit(column[row] if row < len(column) else (), cells)]
+            for row in range(height)
+        ]
 
 
 def full(view: View, room: Room) -> Page:
@@ -377,15 +397,16 @@ def full(view: View, room: Room) -> Page:
     number = max((len(str(card.sample.index)) for card in cards), default=1)
     fields = FullFields.of(room.width, number)
     lines = _lines_each(room.height - len(below) - len(notes) - 1, len(cards), narrow=fields.narrow)
-    blocks = [line for card in cards for line in _block(card, view, fields, lines, room.width, number)]
+    blocks = [line for card in cards for line in _block(card, view, fields, lines, room.width)]
     while blocks and not any(text.strip() for text, _ in blocks[-1][0].pieces):
         blocks.pop()
-    middle = [*notes, *blocks, *([_scale(fields, room.width)] if cards else [])]
-    filling = room.height - len(middle) - len(below)
-    blank: PageLine = (spot([], room.width),)
-    lines_made = (*middle, *([blank] * max(0, min(1, filling) if not fields.narrow else 0)), *below)
+    middle = [*notes, *blocks, *([(spot(_scale(fields), room.width),)] if cards else [])]
+    blank_line: PageLine = (spot([], room.width),)
+    if len(middle) + len(below) < room.height and not fields.narrow:
+        middle.append(blank_line)
     beside = fields.listing.heading() if _lists_processes(view) else "job" if view.picture.devices else ""
-    return Page(tuple(lines_made), head=((_heading(fields, room.title, beside), Look.PAST),), barred=True)
+    heading = "".join(text for text, _ in _heading(fields, beside))[room.title :]
+    return Page((*middle, *below), head=((heading.rstrip(), Look.PAST),), barred=True)
 
 
 def _lists_processes(view: View) -> bool:
@@ -407,114 +428,77 @@ def _lines_each(room: int, cards: int, *, narrow: bool) -> int:
     return max(2, min(most, room // max(1, cards)))
 
 
-def _block(card: DevicePicture, view: View, fields: FullFields, lines: int, width: int, number: int) -> list[PageLine]:
+def _block(card: DevicePicture, view: View, fields: FullFields, lines: int, width: int) -> list[PageLine]:
     """Return the lines of a GPU. If there are more than three, the last one is blank to separate the GPUs."""
-    drawn = lines if lines <= 3 else lines - 1
-    dots = history_columns(view, card.sample.key, 2 * fields.graph)
-    graph = page.load_graph(dots, max(1, drawn - fields.narrow), dead=card.sample.status is Status.LOST)
-    parts = _narrow_parts(card, fields, graph, drawn, number) if fields.narrow else _parts(
-        card, view, fields, graph, drawn, number)  # fmt: skip
-    key = card.sample.key if card.sample.key != HOST else None
-    rows = zip(parts, listed(view, card, fields.listing, drawn), strict=True)
-    block: list[PageLine] = [(spot([*part, *processes], width, key),) for part, processes in rows]
+    sample, drawn = card.sample, lines if lines <= 3 else lines - 1
+    dead = sample.status is Status.LOST
+    dots = history_columns(view, sample.key, 2 * fields.graph)
+    graph = page.load_graph(dots, max(1, drawn - fields.narrow), dead=dead)
+    if fields.narrow:
+        graph.append(device_bar(card, sample, fields.graph) if sample.status is Status.OK else [])
+    memory: list[Line] = []
+    if fields.memory_graph:
+        dots = history_columns(view, sample.key, 2 * fields.memory_graph)
+        memory = page.memory_graph(dots, drawn, dead=dead)
+    now, used = _now(card, fields, drawn)
+    rows = fields.row(_head(card, fields)[:drawn], graph, now, memory, used, listed(view, card, fields.listing, drawn))
+    key = sample.key if sample.key != HOST else None
+    block: list[PageLine] = [(spot(row, width, key),) for row in rows]
     return block + [(spot([], width),)] * (lines - drawn)
 
 
-def _narrow_parts(
-    card: DevicePicture, fields: FullFields, graph: list[list[Piece]], lines: int, number: int
-) -> list[list[Piece]]:
-    sample = card.sample
+def _head(card: DevicePicture, fields: FullFields) -> list[Line]:
+    """Return the number and, unless the screen is narrow, the name and its temperature and power or its status."""
+    sample, room = card.sample, fields.head - 3
     ok = sample.status is Status.OK
-    heads = [_number(card, number)] + [[blank(fields.head)]] * (lines - 1)
-    bar = device_bar(card, sample, fields.graph) if ok else [blank(fields.graph)]
-    middle = [*graph, bar]
-    load = load_look(sample.utilization, card)
-    now = [[blank(fields.now)] for _ in range(lines)]
-    if ok:
-        now[0] = [(rjust(occupants.percent(sample.utilization), 5), load), blank(1),
-                  _degrees(sample, 4, brief=True), blank(fields.now - 10)]  # fmt: skip
-        now[-1] = [
-            (rjust(occupants.memory(sample.memory_used, sample.memory_total), fields.now - 1), Look.TEXT),
-            blank(1),
-        ]
-    else:
-        now[0] = [(rjust(sample.status.value, 5), Look.FAILURE_BOLD), blank(fields.now - 5)]
-    return [[*head, *mid, *figure] for head, mid, figure in zip(heads, middle, now, strict=True)]
+    text = "" if sample.mig is not None or sample.key == HOST else str(sample.index)
+    number = [blank(1), (rjust(text, fields.number), Look.BOLD), blank(1)]
+    if fields.narrow:
+        return [number]
+    first = [*number, (device_name(sample), Look.PAST if ok else Look.FAILURE)]
+    if not ok:
+        return [first, [blank(fields.number + 2), (sample.status.value, Look.FAILURE_BOLD)]]
+    watts, (degrees, look) = occupants.watts(sample.power, sample.power_limit), _degrees(sample)
+    power = [(rjust(watts, room), Look.TEXT), (" W", Look.PAST)] if watts != occupants.UNKNOWN else []
+    return [first, [(rjust(degrees, room), look)], power]
 
 
-def _parts(
-    card: DevicePicture, view: View, fields: FullFields, graph: list[list[Piece]], lines: int, number: int
-) -> list[list[Piece]]:
-    sample = card.sample
-    heads = _heads(card, fields, number, lines)
-    now = _now(card, fields, lines)
-    memory: list[list[Piece]] = [[] for _ in range(lines)]
-    if fields.memory_graph:
-        drawn = page.memory_graph(
-            history_columns(view, sample.key, 2 * fields.memory_graph), lines, dead=sample.status is Status.LOST
-        )
-        used = occupants.memory(sample.memory_used, sample.memory_total) if sample.status is Status.OK else ""
-        memory = [[blank(4), *row, (rjust(used if not at else "", 9), Look.TEXT)] for at, row in enumerate(drawn)]
-    after = blank(2 + 2 * bool(fields.memory_graph))
-    return [[*heads[row], *graph[row], *now[row], *memory[row], after] for row in range(lines)]
-
-
-def _heads(card: DevicePicture, fields: FullFields, number: int, lines: int) -> list[list[Piece]]:
-    sample, room = card.sample, fields.head - 2
-    lost = sample.status is not Status.OK
-    name = (ljust(device_name(sample), fields.head - number - 2), Look.FAILURE if lost else Look.PAST)
-    heads = [[*_number(card, number), name]]
-    if lost:
-        heads.append([blank(number + 2), (ljust(sample.status.value, fields.head - number - 2), Look.FAILURE_BOLD)])
-    else:
-        watts = occupants.watts(sample.power, sample.power_limit)
-        heads.append([_degrees(sample, room - 1), blank(fields.head - room + 1)])
-        if watts != occupants.UNKNOWN:
-            heads.append([(rjust(watts, room - 1), Look.TEXT), (" W", Look.PAST), blank(fields.head - room - 1)])
-    return [*heads, *([[blank(fields.head)]] * lines)][:lines]
-
-
-def _degrees(sample: DeviceSample, cells: int, *, brief: bool = False) -> Piece:
-    if sample.temperature is None:
-        return blank(cells)
-    hot = sample.temperature >= HOT
-    text = f"{sample.temperature}°{'' if brief else 'C'}{('!' if brief else ' !') if hot else '' if brief else '  '}"
-    return (f"{text:>{cells}}" if not brief else f"{text:<{cells}}", Look.FAILURE_BOLD if hot else Look.TEXT)
-
-
-def _now(card: DevicePicture, fields: FullFields, lines: int) -> list[list[Piece]]:
-    sample = card.sample
+def _now(card: DevicePicture, fields: FullFields, lines: int) -> tuple[list[Line], list[Line]]:
+    """Return the newest figures right of the load, and those right of the memory's history."""
+    sample, load = card.sample, load_look(card.sample.utilization, card)
     if sample.status is not Status.OK:
-        return [[blank(fields.now)]] * lines
-    look = load_look(sample.utilization, card)
-    figure_lines = [[(rjust(occupants.percent(sample.utilization), fields.now), look)]]
-    if not fields.memory_graph:
-        figure_lines.append([(rjust(occupants.memory(sample.memory_used, sample.memory_total), fields.now), Look.TEXT)])
-        figure_lines.append([blank(2), *device_bar(card, sample, fields.now - 2)])
-    return [*figure_lines, *([[blank(fields.now)]] * lines)][:lines]
-
-
-def _number(card: DevicePicture, number: int) -> list[Piece]:
-    text = "" if card.sample.mig is not None or card.sample.key == HOST else str(card.sample.index)
-    return [blank(1), (rjust(text, number), Look.BOLD), blank(1)]
-
-
-def _scale(fields: FullFields, width: int) -> PageLine:
-    minutes = GRAPH_SECONDS // 60
-    pieces = [blank(fields.head), (page.scale(minutes, fields.graph), Look.PAST)]
+        return ([[(rjust(sample.status.value, 5), Look.FAILURE_BOLD)]] if fields.narrow else []), []
+    percent, memory = (
+        occupants.percent(sample.utilization), occupants.memory(sample.memory_used, sample.memory_total)
+    )  # fmt: skip
+    if fields.narrow:
+        last: Line = [(rjust(memory, fields.now - 1), Look.TEXT)]
+        return [[(rjust(percent, 5), load), blank(1), _degrees(sample, brief=True)], *[[]] * (lines - 2), last], []
+    figures: list[Line] = [[(rjust(percent, fields.now), load)]]
     if fields.memory_graph:
-        pieces += [blank(fields.now + 4), (page.scale(minutes, fields.memory_graph), Look.PAST)]
-    return (spot(pieces, width),)
+        return figures, [[(rjust(memory, _MEMORY_NOW), Look.TEXT)]]
+    memory_bar = [blank(2), *device_bar(card, sample, fields.now - 2)]
+    return [*figures, [(rjust(memory, fields.now), Look.TEXT)], memory_bar][:lines], []
 
 
-def _heading(fields: FullFields, title: int, beside: str) -> str:
-    """Return the column headings. The returned text begins where the title ends."""
-    after = fields.head + fields.graph + fields.now
-    text = " " * (fields.head - title) + "util, last 30 min" if not fields.narrow else ""
-    if fields.memory_graph:
-        text = text.ljust(after + 4 - title) + "memory G"
-        after += 4 + fields.memory_graph + 9 + 4
-    elif not fields.narrow:
-        text = text.ljust(after - 3 - title) + "now"
-        after += 2
-    return text.ljust(max(0, after - title)) + beside
+def _degrees(sample: DeviceSample, *, brief: bool = False) -> Piece:
+    if sample.temperature is None:
+        return blank(0)
+    hot = sample.temperature >= HOT
+    sign = "!" if brief else " !"
+    text = f"{sample.temperature}{'°' if brief else '°C'}{sign if hot else '' if brief else '  '}"
+    return text, Look.FAILURE_BOLD if hot else Look.TEXT
+
+
+def _scale(fields: FullFields) -> Line:
+    load, memory = (
+        [[(page.scale(GRAPH_SECONDS // 60, cells), Look.PAST)]] for cells in (fields.graph, fields.memory_graph)
+    )
+    return fields.row((), load, (), memory, (), ())[0]
+
+
+def _heading(fields: FullFields, beside: str) -> Line:
+    """Return the column headings."""
+    load = "" if fields.narrow else "util, last 30 min"
+    now = "" if fields.narrow or fields.memory_graph else rjust("now", fields.now)
+    return fields.row((), *([[(text, Look.PAST)]] for text in (load, now, "memory G", "", beside)))[0]
