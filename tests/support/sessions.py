@@ -239,13 +239,15 @@ def finished(process: Process, given: str | None = None, seconds: float = PATIEN
 
 
 def listened(process: Process) -> list[str]:
-    """What the process complains of, line by line as it comes; its stderr is read here and nowhere else."""
+    """Return what the process writes to stderr, line by line as it comes. The pipe is read and closed here."""
     lines: list[str] = []
+    pipe, process.stderr = process.stderr, None
+    assert pipe is not None
 
     def listen() -> None:
-        assert process.stderr is not None
-        for line in process.stderr:
-            lines.append(line)
+        with pipe:
+            for line in pipe:
+                lines.append(line)
 
     threading.Thread(target=listen, daemon=True).start()
     return lines
