@@ -12,6 +12,7 @@ from pathlib import Path
 from gputui.core.job import JobSpec
 from gputui.gpus.hardware import Hardware
 from gputui.gpus.slots import Simulated, slots
+from gputui.session.creation import cpu_jobs
 from gputui.session.environment import captured
 from gputui.session.lock import OwnerKind
 from gputui.session.owner.requests import Begin, Load
@@ -118,7 +119,7 @@ def run_demo(stage: Stage, theme: str | None) -> int:
 
 def begin_jobs(main: MainScreen, stage: Stage, environment: dict[str, str]) -> None:
     given_slots = slots(Simulated(GPUS), Hardware())
-    cpu_jobs = max(1, len(os.sched_getaffinity(0)) // 2)
-    begin = Begin(given_slots.slots, True, True, cpu_jobs, pause_after=3, grace=GRACE)
+    settings = {"cpu_jobs": cpu_jobs(), "pause_after": 3, "grace": GRACE}
+    begin = Begin(given_slots.slots, given=True, change_slots=True, settings=settings)
     for request in (begin, Load(stage.jobs(), environment, "demo")):
         main.bridge.do(request, lambda answer: None, main.say)

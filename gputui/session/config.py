@@ -72,7 +72,7 @@ def _words(written: Any) -> tuple[str, ...]:
 
 
 class SessionOption(Struct, frozen=True):
-    """An option of a session. It is a flag of `run` and the app, a field of `Begin` and `Settings`, and usually also a
+    """An option of a session. It is a flag of `run` and the app, a field of `Settings`, and usually also a
     setting.
     """
 
@@ -97,7 +97,7 @@ class SessionOption(Struct, frozen=True):
 
     @property
     def field(self) -> str:
-        """The name of the field in `Begin` and `Settings`."""
+        """The name of the field in `Settings`."""
         return "ignored" if self.name == "ignore_processes" else self.name
 
 
@@ -196,7 +196,7 @@ class Config:
         return JobSettings(**{setting.field: self.get(key)[0] for key, setting in JOB_SETTINGS.items()})
 
     def session_options(self, *, in_cluster: bool) -> dict[str, Any]:
-        """Return the session options, keyed by their field names in `Begin`."""
+        """Return the session options, keyed by their field names in `Settings`."""
         options = [option for option in SESSION_OPTIONS if option.in_settings and (in_cluster or not option.in_cluster)]
         fields = {option.field: self.get(option.key)[0] for option in options}
         return {**fields, "ignored": tuple(fields["ignored"].split(",")) if fields["ignored"] else None}

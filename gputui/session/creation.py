@@ -54,7 +54,7 @@ def give_slots(client: Client, wanted: tuple[Slot, ...]) -> list[str]:
             f"{client.root} is open in {who} with slots {format_slots(before)}: change them with gputui gpus, use "
             "another directory, or omit --gpus"
         )
-    client.ask(Begin(slots=wanted, given=True, change_slots=True, cpu_jobs=_cpu_jobs(), resume=False))
+    client.ask(Begin(slots=wanted, given=True, change_slots=True, settings={"cpu_jobs": cpu_jobs()}, resume=False))
     return [f"slots changed to {format_slots(wanted)}; they were {format_slots(before)}"]
 
 
@@ -72,12 +72,12 @@ def begin(root: str, config: Config, gpus: str | None = None) -> list[str]:
         _create(Paths(root), layout)
     except SessionError as error:
         raise ClientError(str(error)) from error
+    settings = config.session_options(in_cluster=any(slot.kind is DeviceKind.SLURM for slot in given.slots))
     wanted = Begin(
         slots=given.slots,
         given=gpus is not None or config.get("gpus")[0] is not None,
         change_slots=False,
-        cpu_jobs=_cpu_jobs(),
-        **config.session_options(in_cluster=any(slot.kind is DeviceKind.SLURM for slot in given.slots)),
+        settings={"cpu_jobs": cpu_jobs(), **settings},
     )
     Client(root).ask(wanted)
     sentences = [f"started a session in {root}", *([given.notice] if given.notice else [])]
@@ -104,7 +104,8 @@ def _create(paths: Paths, layout: Layout) -> None:
         lock.release()
 
 
-def _cpu_jobs() -> int:
+def cpu_jobs() -> int:
+    """Return how many jobs without a GPU may run at the same time on this machine."""
     return max(1, len(os.sched_getaffinity(0)) // 2)
 
 

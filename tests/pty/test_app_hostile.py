@@ -76,7 +76,7 @@ def hostile_session(directory: Path) -> Iterator[tuple[AppHome, RecordedTerminal
         says = f"printf '%s\\n' {shlex.quote(PAYLOAD)} | tee /dev/stderr"
         slots = [{"id": number, "devices": [], "kind": "cpu"} for number in range(2)]
         Paths(str(home.root)).create()
-        home.ask("begin", slots=slots, given=True, change_slots=True, cpu_jobs=1, pause_after=3)
+        home.ask("begin", slots=slots, given=True, change_slots=True, settings={"cpu_jobs": 1, "pause_after": 3})
         jobs = [
             spec(directory, f"{says}; exec sleep 600 # {PAYLOAD}", name=PAYLOAD, variables={"BAD": PAYLOAD}),
             *(spec(directory, CRASH + f" # {number}", name=f"{PAYLOAD} {number}") for number in range(3)),

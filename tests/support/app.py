@@ -257,7 +257,7 @@ def simulated_slots(count: int) -> tuple[Slot, ...]:
 
 def begin(slots: int | tuple[Slot, ...], **settings: Any) -> Begin:
     made = cpu_slots(slots) if isinstance(slots, int) else slots
-    return Begin(made, given=True, change_slots=True, cpu_jobs=2, **settings)
+    return Begin(made, given=True, change_slots=True, settings={"cpu_jobs": 2, **settings})
 
 
 @asynccontextmanager

@@ -336,7 +336,7 @@ class Home(Session):
         paths = Paths(str(self.root))
         paths.create()
         slots = slots or [{"id": number, "devices": [str(number)]} for number in range(2)]
-        self.ask("begin", slots=slots, given=True, change_slots=True, cpu_jobs=1, pause_after=0)
+        self.ask("begin", slots=slots, given=True, change_slots=True, settings={"cpu_jobs": 1, "pause_after": 0})
         self.command({"type": "pause", "kind": "user"})
         if commands:
             self.ask("load", **self.load_of(*commands))
@@ -474,7 +474,7 @@ def owned(root: Path, slots: int | tuple[Slot, ...] = 2, kind: OwnerKind = Owner
     try:
         owner.start()
         given_slots = _slots(slots) if isinstance(slots, int) else slots
-        begin = Begin(given_slots, given=True, change_slots=True, cpu_jobs=2)
+        begin = Begin(given_slots, given=True, change_slots=True, settings={"cpu_jobs": 2})
         owner.do(begin).result(60)
         yield owner
     finally:

@@ -24,7 +24,7 @@ from gputui.gpus.slots import All, BadGpus, SlurmSlots, Wanted, parse_gpus
 from gputui.gpus.slots import slots as slots_for
 from gputui.session.client import Client
 from gputui.session.config import CLUSTER_OPTIONS, DEFAULT, SESSION_OPTIONS, Config, load
-from gputui.session.creation import format_slots, slots_of
+from gputui.session.creation import cpu_jobs, format_slots, slots_of
 from gputui.session.devices import slot_changes
 from gputui.session.job_directories import layout_error
 from gputui.session.messages import Layout, StatusQuestion
@@ -50,7 +50,7 @@ class SessionOptions(Struct, frozen=True, kw_only=True):
     gpus_named: bool
     """Whether the GPUs were named by a flag rather than only by a config file."""
     settings: dict[str, Any]
-    """Values by field name of `Begin`. None leaves a setting unchanged."""
+    """Values by field name of `Settings`. None leaves a setting unchanged."""
     named: frozenset[str]
     """Names of the settings given by flags."""
     jobs: JobSettings
@@ -211,10 +211,10 @@ def begin_request(options: SessionOptions, wanted: WantedSlots) -> Begin:
         slots=wanted.slots,
         given=wanted.given,
         change_slots=wanted.change,
-        cpu_jobs=max(1, len(os.sched_getaffinity(0)) // 2),
         layout=options.layout if options.layout_named else None,
         largest=wanted.largest,
-        **{field: value for field, value in options.settings.items() if field not in ignored},
+        settings={field: value for field, value in options.settings.items() if field not in ignored}
+        | {"cpu_jobs": cpu_jobs()},
     )
 
 
@@ -239,8 +239,9 @@ def confirm_conflicts(
     Only flags count here, because config files are for opening a session. `yes`: the user has already agreed on the
     command line.
     """
-    unnamed = [field for field in options.settings if field not in options.named]
-    change, differences = find_conflicts(client, replace(begin_request(options, wanted), **dict.fromkeys(unnamed)))
+    request = begin_request(options, wanted)
+    named = {field: value for field, value in request.settings.items() if field in options.named}
+    change, differences = find_conflicts(client, replace(request, settings=named))
     if not differences or yes:
         return change
     current = _join([difference.current for difference in differences])
@@ -272,13 +273,12 @@ def find_conflicts(client: Client, named: Begin) -> tuple[Begin, list[Difference
         directories = f"job directories {layout.job_dir or layout.prefix + 'N'}"
         differences.append(Difference("other job directories", directories, "--prefix or --job-dir"))
     for option in SESSION_OPTIONS:
-        current, wanted = getattr(status.settings, option.field), getattr(named, option.field)
+        current, wanted = getattr(status.settings, option.field), named.settings.get(option.field)
         current = "off" if option.field == "probe" and current is None else current
         if wanted is not None and current != wanted:
             text = _format_flag(option.flag, wanted)
             differences.append(Difference(f"{_format_flag(option.flag, current)}, not {text}", text, option.flag))
-    # No option sets cpu_jobs: keep the owner's.
-    return replace(named, **changes, cpu_jobs=status.settings.cpu_jobs, resume=False), differences
+    return replace(named, **changes, resume=False), differences
 
 
 def _format_flag(flag: str, value: object) -> str:

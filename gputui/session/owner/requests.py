@@ -6,12 +6,12 @@ to import.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
-from gputui.core.events import Mode, NodesSeen, PauseKind, Refusal, Resume, SetSlots
+from gputui.core.events import Mode, NodesSeen, PauseKind, Refusal, Resume, SetSlots, Settings
 from gputui.core.job import EngineName, JobId, JobSpec
 from gputui.core.results import parse_wanted_metric
 from gputui.core.slots import Board, NodeSize, Slot, engine_of
@@ -158,29 +158,18 @@ class Begun(msgspec.Struct, frozen=True):
 
 
 class Begin(OwnerRequest[Begun], frozen=True, tag="begin"):
-    """Settings from a `run` or an app that opens the session. None leaves a setting unchanged."""
+    """Slots and settings from a `run` or an app that opens the session."""
 
     slots: tuple[Slot, ...] | None
     given: bool
     """Whether the user requested the slots. If not, they are the default."""
     change_slots: bool
-    cpu_jobs: int
-    pause_after: int | None = None
-    grace: float | None = None
-    max_gpus: int | None = None
-    keep_free: int | None = None
-    share_gpus: bool | None = None
-    ignored: tuple[str, ...] | None = None
-    gpu_file: str | None = None
-    probe: float | Literal["off"] | None = None
+    settings: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Values of fields of `Settings`. The others, and those with the value None, stay as they are. For `probe`, "off"
+    stands for None.
+    """
     layout: Layout | None = None
     """How to name the directories of jobs that have not started."""
-    partition: str | None = None
-    account: str | None = None
-    qos: str | None = None
-    time: float | None = None
-    constraint: str | None = None
-    sbatch_opt: tuple[str, ...] | None = None
     largest: NodeSize | None = None
     """The largest node of the cluster when it was last checked."""
     resume: bool = True
@@ -189,10 +178,7 @@ class Begin(OwnerRequest[Begun], frozen=True, tag="begin"):
 
     def __call__(self, act: TurnContext) -> Begun:
         scheduler = act.scheduler
-        requested = {name: getattr(self, name) for name in scheduler.settings.__struct_fields__ if hasattr(self, name)}
-        wanted = replace(scheduler.settings, **{name: value for name, value in requested.items() if value is not None})
-        if self.probe == "off":
-            wanted = replace(wanted, probe=None)
+        wanted = self._changed(scheduler.settings)
         if self.slots is not None and (self.change_slots or not scheduler.board.slots):
             scheduler.check_slots(self.slots)  # before anything is changed
         self._check_cluster(scheduler.board)
@@ -215,10 +201,19 @@ class Begin(OwnerRequest[Begun], frozen=True, tag="begin"):
             slots, keeps_slots, self.given and differ, before if devices_of(before) != devices_of(slots) else ()
         )
 
+    def _changed(self, current: Settings) -> Settings:
+        changes = {name: value for name, value in self.settings.items() if value is not None}
+        if changes.get("probe") == "off":
+            changes["probe"] = None
+        try:
+            return msgspec.convert(msgspec.to_builtins(current) | changes, Settings)
+        except msgspec.ValidationError as error:
+            raise Refusal(f"invalid settings: {error}") from None
+
     def _check_cluster(self, board: Board) -> None:
         """Raise Refusal if there are options for a cluster but the session does not use one."""
         slots = board.slots if self.slots is None or (board.slots and not self.change_slots) else self.slots
-        named = [name for name in CLUSTER_OPTIONS if getattr(self, name) is not None]
+        named = [name for name in CLUSTER_OPTIONS if self.settings.get(name) is not None]
         if named and engine_of(slots) is not EngineName.SLURM:
             flag = f"--{named[0].replace('_', '-')}"
             raise Refusal(f"{flag} needs Slurm, which this session does not use: add --gpus slurm:8")

@@ -42,7 +42,7 @@ def test_a_repeated_request_is_carried_out_once(owned: Home) -> None:
 
 
 def test_opening_a_session_with_settings_and_jobs_is_carried_out_once(owned: Home) -> None:
-    begin = {"type": "begin", "slots": None, "given": False, "change_slots": False, "cpu_jobs": 1, "pause_after": 7}
+    begin = {"type": "begin", "slots": None, "given": False, "change_slots": False, "settings": {"pause_after": 7}}
     asked = request({"type": "open", "begin": begin, "loads": [load(owned, "a"), load(owned, "b")]}, uuid="once")
     first = answered(owned.private, asked)
     assert [loaded["new"] for loaded in first["value"]["loaded"]] == [1, 1]

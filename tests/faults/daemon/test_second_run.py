@@ -40,7 +40,9 @@ def test_it_adds_and_reports_its_own_jobs(home: Home, first: Process) -> None:
 
 
 def test_settings_that_it_does_not_name_stay(home: Home, first: Process) -> None:
-    home.ask("begin", slots=None, given=False, change_slots=False, cpu_jobs=7, grace=11.0, resume=False)
+    home.ask(
+        "begin", slots=None, given=False, change_slots=False, settings={"cpu_jobs": 7, "grace": 11.0}, resume=False
+    )
     before = home.ask("status")["settings"]
     assert (before["cpu_jobs"], before["grace"]) == (7, 11.0)
     assert home.run(home.write(home.told("a"), name="good.txt")).returncode == 0

@@ -82,7 +82,7 @@ def test_an_existing_directory_is_not_used_for_a_job(session: Session) -> None:
 
 def test_flags_apply_when_a_daemon_hands_over(home: Home) -> None:
     home.begin(home.told("first", home.waits), home.told("second", SAYS_WHERE))
-    home.ask("begin", slots=[{"id": 0, "devices": ["0"]}], given=True, change_slots=True, cpu_jobs=1)
+    home.ask("begin", slots=[{"id": 0, "devices": ["0"]}], given=True, change_slots=True)
     home.resume()
     until(lambda: home.runs() == {"first": 1}, "the first job runs")
     with home.running("--prefix", "new_", gpus="3") as run:
