@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-Callback = Callable[[], None]
+Callback = Callable[[], object]
 CLOSED = -1
 LONGEST_SLEEP = 86_400.0
 """Maximum number of seconds that the loop sleeps. epoll counts milliseconds in 32 bits, which is too short for time

@@ -17,6 +17,9 @@ from gputui.process import descriptors, processes
 from .errors import SessionBusy, SessionError
 from .session_dir import Paths, no_locks, user_name
 
+COOL_DOWN = 10.0
+"""Seconds after the failure of a daemon during which no daemon takes the lock."""
+
 
 class OwnerKind(StrEnum):
     APP = "app"
@@ -33,6 +36,13 @@ class Holder(msgspec.Struct, frozen=True):
     since: float
     opening: bool = False
     """Whether the holder has not recovered the session yet."""
+    failed: bool = False
+    """Whether the holder was a daemon that failed soon after it took over. Then `since` is when it failed."""
+
+    @property
+    def cool_down(self) -> float:
+        """Seconds for which daemons leave the session to other processes, because they might fail in the same way."""
+        return max(0.0, COOL_DOWN - abs(time.time() - self.since)) if self.failed else 0.0
 
 
 class Lock:
@@ -42,12 +52,14 @@ class Lock:
         self.fd = fd
         descriptors.keep_private(fd)
 
-    def sign(self, kind: OwnerKind, *, opening: bool = False) -> None:
-        """Write our pid and kind into the lock file. Errors such as a full disk are ignored."""
-        text = msgspec.json.encode(Holder(os.getpid(), kind, time.time(), opening)) + b"\n"
+    def sign(self, kind: OwnerKind, *, opening: bool = False, failed: bool = False) -> bool:
+        """Write our pid and kind into the lock file. Return False if that fails, for example on a full disk."""
+        text = msgspec.json.encode(Holder(os.getpid(), kind, time.time(), opening, failed)) + b"\n"
         with suppress(OSError):
             os.pwrite(self.fd, text, 0)  # truncated afterwards, so that readers always find a complete line
             os.ftruncate(self.fd, len(text))
+            return True
+        return False
 
     def release(self) -> None:
         descriptors.close_private(self.fd)

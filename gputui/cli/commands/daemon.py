@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 
 from gputui.cli.output import Exit, out, say
 from gputui.cli.parser import Options, Parser
@@ -92,7 +93,7 @@ def run_daemon(
         return 0
     get_ready()
     vigil = OrphanWatch(paths, starter) if starter is not None else None
-    lock = locks.take(paths, wait=wait, create=False)
+    lock = _take_lock(paths, wait=wait)
     if vigil is not None:
         vigil.end()
     if lock is not None and not session_dir.still_at_path():
@@ -107,6 +108,17 @@ def run_daemon(
     except BaseException as error:
         Journal(paths.log).write(f"daemon cannot open the session: {str(error) or repr(error)}")
         raise
+
+
+def _take_lock(paths: Paths, *, wait: bool) -> Lock | None:
+    """Take the lock, but not soon after another daemon has failed. Meanwhile an app or a run can have it."""
+    while True:
+        lock = locks.take(paths, wait=wait, create=False)
+        holder = locks.holder(paths)
+        if lock is None or holder is None or not holder.cool_down:
+            return lock
+        lock.release()
+        time.sleep(holder.cool_down)
 
 
 def _own(paths: Paths, lock: Lock, directory: DirectoryId) -> int:
@@ -126,14 +138,14 @@ def _own(paths: Paths, lock: Lock, directory: DirectoryId) -> int:
             end_daemon(successor)
         raise
     owner.journal.write("daemon took over the session")
-    owner.loop.call_soon(lambda: lock.sign(OwnerKind.DAEMON))
+    owner.loop.call_soon(partial(lock.sign, OwnerKind.DAEMON))
     _drain_on_signal(owner)
     owner.run()
     if owner.failure is None:
         return 0
     print("\n".join(map(plain, owner.failure.splitlines())), file=sys.stderr)
-    if time.time() - owner.since < MIN_HEALTHY_LIFE:
-        time.sleep(MIN_HEALTHY_LIFE)  # keep the lock, because the next owner may fail just as fast
+    if time.time() - owner.since < MIN_HEALTHY_LIFE and not lock.sign(OwnerKind.DAEMON, failed=True):
+        time.sleep(MIN_HEALTHY_LIFE)  # keep the lock, because the next daemon may fail just as fast
     return 1
 
 

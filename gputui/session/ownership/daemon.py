@@ -164,7 +164,10 @@ class DaemonStart:
         raise ClientError(f"daemon for {self._paths.root} did not start; see {self._paths.log}")
 
     def _is_wanted(self) -> bool:
-        return time.monotonic() >= self._not_before and self._take_start_lock() and not locks.is_held(self._paths)
+        if time.monotonic() < self._not_before or not self._take_start_lock() or locks.is_held(self._paths):
+            return False
+        holder = locks.holder(self._paths)
+        return holder is None or not holder.cool_down
 
     def _take_start_lock(self) -> bool:
         """Return whether this process may start a daemon now. Clients take turns, but do not wait long, because one of

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.sessions import Home, Process, alive, all_pids, kill
+from support.sessions import Home, Process, alive, all_pids, finished, kill
 from support.waiting import until
 
 from gputui.process import processes
@@ -240,3 +240,25 @@ def test_a_session_that_kills_every_daemon_that_opens_it_is_not_reopened_forever
     until(lambda: len(started.read_text().split()) >= before + 2, "its successor has started")
     until(lambda: home.daemons() == [], "all are dead")
     assert len(started.read_text().split()) == before + 2
+
+
+def test_a_run_gets_a_session_although_every_daemon_fails(home: Home, started: Path, tmp_path: Path) -> None:
+    code = (tmp_path / "site" / "sitecustomize.py").read_text()
+    fails = """
+    import gputui.session.owner.owner as owner
+    owner.Owner._take_turn = lambda self: 1 / 0
+"""
+    (tmp_path / "site" / "sitecustomize.py").write_text(code + fails)
+    run = home.start(home.write(home.told("a", home.waits), home.told("b")), gpus="0")
+    until(home.runs, "a job runs")
+    until_waiting(home)
+    run.kill()
+    run.communicate()
+    log = home.private / "scheduler.log"
+    until(lambda: log.exists() and "ZeroDivisionError" in log.read_text(), "the daemon has failed")
+    run = home.start(gpus="0")
+    assert home.owner(OwnerKind.RUN) == run.pid
+    assert log.read_text().count("daemon took over") == 1, "no other daemon has failed meanwhile"
+    home.gate.touch()
+    assert finished(run).returncode == 0
+    assert home.runs() == {"a": 1, "b": 1}
