@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property, partial
+from itertools import chain
 
 from gputui.core.amounts import DURATION_CELLS, GIB, duration_cell, moment
 from gputui.core.job import Active, Ended, Held, Stopping, Suspended
@@ -326,50 +327,39 @@ class TableShape:
     """Whether commands run on this machine, so that their pids can be shown."""
 
 
-@dataclass(frozen=True)
-class DetailLevel:
-    """The level of detail of a table."""
+class Detail(Enum):
+    """The details of a table, in the order in which they are dropped if there is too little room."""
 
-    pid: bool = True
-    same_priority: bool = True
-    """Whether to show the priority even if all jobs have the same one."""
-    peak: bool = True
-    last: bool = True
-    trend: int = TREND
-    """Width of the trend: 1 for a single glyph, or 0 for none."""
-    bar: bool = True
-    tight: bool = False
-    """Whether to use narrow gutters."""
-    words: int = 2
-    """How to show the state: 2 for the full name, 1 for four letters, or 0 for just the sign."""
-    place: bool = True
-    end: bool = True
-    second: bool = True
-    percent: bool = True
-    priority: bool = True
-    time: bool = True
-    widest: int = PARAMETER_WIDTHS[0]
+    PID = 0
+    SAME_PRIORITY = 1  # the priority even if all jobs have the same one
+    PEAK = 2
+    LAST = 3
+    TREND_LINE = 4  # else a single glyph
+    BAR = 5  # else a percentage
+    WIDE_GUTTERS = 6
+    LONG_STATES = 7  # else four letters
+    PLACE = 8
+    END = 9
+    SECOND_METRIC = 10
+    WIDE_VALUES = 11
+    PERCENT = 12
+    TREND_GLYPH = 13
+    MEDIUM_VALUES = 14
+    PRIORITY = 15
+    STATE_WORDS = 16  # else only the sign
+    TIME = 17
 
 
-_STEPS: tuple[dict[str, object], ...] = (
-    {"pid": False}, {"same_priority": False}, {"peak": False}, {"last": False}, {"trend": 1}, {"bar": False},
-    {"tight": True}, {"words": 1},
-    {"place": False}, {"end": False}, {"second": False}, {"widest": PARAMETER_WIDTHS[1]}, {"percent": False},
-    {"trend": 0}, {"widest": PARAMETER_WIDTHS[2]}, {"priority": False}, {"words": 0}, {"time": False},
-)  # fmt: skip
-"""The details in the order in which they are dropped."""
-_NARROW = 8
-"""Number of steps that are always taken if the table is narrower than `WIDE`."""
+Dropped = Set[Detail]
+_DETAILS = tuple(Detail)
+_NARROW = Detail.PLACE.value
+"""Number of details that are always dropped if the table is narrower than `WIDE`."""
 
 
 def layout(room: int, shape: TableShape) -> ColumnLayout:
     """Return the most detailed layout that fits in `room` cells."""
-    detail = DetailLevel()
-    for number, step in enumerate((None, *_STEPS)):
-        detail = replace(detail, **step) if step is not None else detail  # type: ignore[arg-type]  # fields by name
-        if number < _NARROW and room < WIDE:
-            continue
-        columns = _columns(shape, detail, _least_name(shape, number))
+    for number in range(_NARROW if room < WIDE else 0, len(_DETAILS) + 1):
+        columns = _columns(shape, set(_DETAILS[:number]), _least_name(shape, number))
         if total_width(columns) <= room:
             return ColumnLayout(_with_name(columns, shape, room), room)
     return _barest(room, shape)
@@ -377,7 +367,7 @@ def layout(room: int, shape: TableShape) -> ColumnLayout:
 
 def width_needed(shape: TableShape) -> int:
     """Return the width needed to show everything except pids and a priority that is the same for all jobs."""
-    return total_width(_columns(shape, DetailLevel(pid=False, same_priority=False), _whole_name(shape))) + 2
+    return total_width(_columns(shape, {Detail.PID, Detail.SAME_PRIORITY}, _whole_name(shape))) + 2
 
 
 def _whole_name(shape: TableShape) -> int:
@@ -389,7 +379,7 @@ def _least_name(shape: TableShape, dropped: int) -> int:
         return 0
     if not dropped:
         return _whole_name(shape)
-    return min(shape.longest_name, GOOD_NAME) if dropped <= len(_STEPS) // 2 + 1 else LEAST_NAME
+    return min(shape.longest_name, GOOD_NAME) if dropped <= len(_DETAILS) // 2 + 1 else LEAST_NAME
 
 
 def total_width(columns: Sequence[QueueColumn]) -> int:
@@ -406,11 +396,14 @@ def _with_name(columns: list[QueueColumn], shape: TableShape, room: int) -> tupl
     )
 
 
+def _id_column(cells: int) -> QueueColumn:
+    return QueueColumn("id", cells, Group.WHO, lambda facts: str(facts.job.id), "id", "i", right=True, before=0)
+
+
 def _barest(room: int, shape: TableShape) -> ColumnLayout:
     """Return the layout for a table that is too narrow for more columns: id, sign and name."""
-    id_width = min(max(2, len(str(shape.highest_id))), max(1, room - 4))
     columns = [
-        QueueColumn("id", id_width, Group.WHO, lambda facts: str(facts.job.id), "id", "i", right=True, before=0),
+        _id_column(min(max(2, len(str(shape.highest_id))), max(1, room - 4))),
         QueueColumn("", 1, Group.WHO, lambda facts: sign_of(facts.job), "state", "a", before=1),
     ]
     remaining = room - total_width(columns) - 1
@@ -419,49 +412,44 @@ def _barest(room: int, shape: TableShape) -> ColumnLayout:
     return ColumnLayout(tuple(columns), room)
 
 
-def _columns(shape: TableShape, detail: DetailLevel, name: int) -> list[QueueColumn]:
-    gap, gutter = (1, 2) if detail.tight else (2, 3)
-    what = _what(shape, detail, name)
-    groups = [_who(shape, detail), what, *_when(shape, detail), _result(shape, detail)]
+def _columns(shape: TableShape, dropped: Dropped, name: int) -> list[QueueColumn]:
+    """Return the columns with the blanks before them. Groups are further apart, except for times and progress."""
+    gap, gutter = (2, 3) if Detail.WIDE_GUTTERS not in dropped else (1, 2)
     columns: list[QueueColumn] = []
-    for number, group in enumerate(groups):
-        for place, column in enumerate(group):
-            usual = column.before if column.before >= 0 else gap
-            before = gutter if not place and number not in (0, 3) else usual
-            columns.append(replace(column, before=before))
+    parts = (_who(shape, dropped), _what(shape, dropped, name), _when(shape, dropped), _result(shape, dropped))
+    for column in chain.from_iterable(parts):
+        starts = bool(columns) and column.group is not columns[-1].group and column.group is not Group.WHEN
+        before = gutter if starts else column.before if column.before >= 0 else gap
+        columns.append(replace(column, before=before))
     return columns
 
 
-def _who(shape: TableShape, detail: DetailLevel) -> list[QueueColumn]:
-    words = (None, SHORT_STATES, LONG_STATES)[detail.words]
-    state_width = 1 if words is None else 2 + max(map(len, words.values()))
-
-    def state(facts: RowFacts) -> str:
-        sign = sign_of(facts.job)
-        return f"{sign} {state_word(facts.job, short=words is SHORT_STATES)}" if words is not None else sign
-
-    columns = [
-        QueueColumn("id", max(3, len(str(shape.highest_id))), Group.WHO, lambda facts: str(facts.job.id), "id", "i",
-                    right=True, before=0),
-        QueueColumn("state" if words is not None else "", state_width, Group.WHO, state, "state", "a",
-                    look=state_look),
-    ]  # fmt: skip
-    if detail.priority and (shape.priorities or detail.same_priority):
-        columns.append(QueueColumn("pri", 3, Group.WHO, lambda facts: str(facts.job.priority), "pri", "r", right=True))
-    if shape.places and detail.place:
-        columns.append(QueueColumn("gpu", shape.places, Group.WHO, lambda facts: gpus_of(facts.job), "gpu", "g",
-                                right=True, before=1))  # fmt: skip
-    return columns
+def _who(shape: TableShape, dropped: Dropped) -> Iterator[QueueColumn]:
+    yield _id_column(max(3, len(str(shape.highest_id))))
+    if Detail.STATE_WORDS in dropped:
+        yield QueueColumn("", 1, Group.WHO, lambda facts: sign_of(facts.job), "state", "a", look=state_look)
+    else:
+        short = Detail.LONG_STATES in dropped
+        cells = 2 + max(map(len, (SHORT_STATES if short else LONG_STATES).values()))
+        yield QueueColumn("state", cells, Group.WHO,
+                          lambda facts: f"{sign_of(facts.job)} {state_word(facts.job, short=short)}", "state", "a",
+                          look=state_look)  # fmt: skip
+    if Detail.PRIORITY not in dropped and (shape.priorities or Detail.SAME_PRIORITY not in dropped):
+        yield QueueColumn("pri", 3, Group.WHO, lambda facts: str(facts.job.priority), "pri", "r", right=True)
+    if shape.places and Detail.PLACE not in dropped:
+        yield QueueColumn("gpu", shape.places, Group.WHO, lambda facts: gpus_of(facts.job), "gpu", "g", right=True,
+                          before=1)  # fmt: skip
 
 
-def _what(shape: TableShape, detail: DetailLevel, name: int) -> list[QueueColumn]:
+def _what(shape: TableShape, dropped: Dropped, name: int) -> list[QueueColumn]:
+    widest = PARAMETER_WIDTHS[(Detail.WIDE_VALUES in dropped) + (Detail.MEDIUM_VALUES in dropped)]
     columns = []
-    for column in shape.parameters:
-        title = plain(column.title)
-        most = min(detail.widest, max(width(title), column.width))
-        cell = partial(RowFacts.parameter, name=column.name)
-        columns.append(QueueColumn(title, most, Group.WHAT, cell, PARAMETER + column.name, right=column.is_number,
-                                look=what_look))  # fmt: skip
+    for parameter in shape.parameters:
+        title = plain(parameter.title)
+        cells = min(widest, max(width(title), parameter.width))
+        cell = partial(RowFacts.parameter, name=parameter.name)
+        columns.append(QueueColumn(title, cells, Group.WHAT, cell, PARAMETER + parameter.name,
+                                   right=parameter.is_number, look=what_look))  # fmt: skip
     too_narrow = shape.bare_jobs and sum(column.width + 1 for column in columns) <= LEAST_NAME
     if shape.names or too_narrow:
         least = max(name, LEAST_NAME if too_narrow else 0)
@@ -469,41 +457,34 @@ def _what(shape: TableShape, detail: DetailLevel, name: int) -> list[QueueColumn
     return columns
 
 
-def _when(shape: TableShape, detail: DetailLevel) -> list[list[QueueColumn]]:
-    time = [QueueColumn("time", DURATION_CELLS, Group.TIME, time_cell, TIME, "t", right=True)] if detail.time else []
-    then: list[QueueColumn] = []
-    if detail.bar:
-        then.append(QueueColumn("progress", BAR + PERCENT, Group.WHEN, percent, None, pieces=bar))
-    elif detail.percent:
-        then.append(QueueColumn("done", 4, Group.WHEN, percent, None, right=True))
-    if detail.end:
-        then.append(QueueColumn("end", 10 if shape.days else 6, Group.WHEN, end, "end", "e", right=True))
-    return [time, then]
+def _when(shape: TableShape, dropped: Dropped) -> Iterator[QueueColumn]:
+    if Detail.TIME not in dropped:
+        yield QueueColumn("time", DURATION_CELLS, Group.TIME, time_cell, TIME, "t", right=True)
+    if Detail.BAR not in dropped:
+        yield QueueColumn("progress", BAR + PERCENT, Group.WHEN, percent, pieces=bar)
+    elif Detail.PERCENT not in dropped:
+        yield QueueColumn("done", 4, Group.WHEN, percent, right=True)
+    if Detail.END not in dropped:
+        yield QueueColumn("end", 10 if shape.days else 6, Group.WHEN, end, "end", "e", right=True)
 
 
-def _result(shape: TableShape, detail: DetailLevel) -> list[QueueColumn]:
+def _result(shape: TableShape, dropped: Dropped) -> Iterator[QueueColumn]:
     results = shape.results
-    number = results.main_number.width
-    most = max(number + 2, width(results.main_title))
-    columns = [
-        QueueColumn(
-            results.main_title, most, Group.RESULT, from_main_metric(main), METRIC, "m", right=True, look=value_look
-        )
-    ]
-    if detail.last:
-        columns.append(QueueColumn("last", number, Group.RESULT, from_main_metric(last), right=True))
-    if detail.trend == 1:
-        glyph = from_main_metric(lambda _, result: trend_glyph(result.trend))
-        columns.append(QueueColumn("", 1, Group.RESULT, glyph, before=0, look=trend_look))
-    elif detail.trend:
+    number, other_number = results.main_number.width, results.second_number.width - 1
+    yield QueueColumn(results.main_title, max(number + 2, width(results.main_title)), Group.RESULT,
+                      from_main_metric(main), METRIC, "m", right=True, look=value_look)  # fmt: skip
+    if Detail.LAST not in dropped:
+        yield QueueColumn("last", number, Group.RESULT, from_main_metric(last), right=True)
+    if Detail.TREND_LINE not in dropped:
         line = from_main_metric(lambda _, result: trend_line(result.trend))
-        columns.append(QueueColumn("trend", detail.trend, Group.RESULT, line, look=trend_look))
-    if detail.second:
-        most = max(results.second_number.width - 1, width(results.second_title))
-        columns.append(QueueColumn(results.second_title, most, Group.RESULT, second, SECOND, right=True,
-                                look=value_look))  # fmt: skip
-    if detail.peak and shape.peaks:
-        columns.append(QueueColumn("peak G", 6, Group.RESULT, peak, "peak", right=True))
-    if shape.pids and detail.pid:
-        columns.append(QueueColumn("pid", PID, Group.RESULT, pid, right=True))
-    return columns
+        yield QueueColumn("trend", TREND, Group.RESULT, line, look=trend_look)
+    elif Detail.TREND_GLYPH not in dropped:
+        glyph = from_main_metric(lambda _, result: trend_glyph(result.trend))
+        yield QueueColumn("", 1, Group.RESULT, glyph, before=0, look=trend_look)
+    if Detail.SECOND_METRIC not in dropped:
+        yield QueueColumn(results.second_title, max(other_number, width(results.second_title)), Group.RESULT, second,
+                          SECOND, right=True, look=value_look)  # fmt: skip
+    if Detail.PEAK not in dropped and shape.peaks:
+        yield QueueColumn("peak G", 6, Group.RESULT, peak, "peak", right=True)
+    if shape.pids and Detail.PID not in dropped:
+        yield QueueColumn("pid", PID, Group.RESULT, pid, right=True)
