@@ -16,7 +16,7 @@ from gputui.tui.dialogs.forms import JobForm, SweepForm
 DIALOGS: list[Callable[[], ModalScreen[Any]]] = [
     lambda: Ask("Sure?", "a thing", [Choice("yes", "y", "yes")], every=0.01),
     lambda: Pick("Which?", "of these", [Item("a", "a")], go="takes them"),
-    lambda: Reading("Keys", [Text], "j k scroll"),
+    lambda: Reading("Keys", Text()),
     lambda: JobForm("Add", JobSpec(command="", cwd="/", environment=""), [], go="add"),
     SweepForm,
 ]

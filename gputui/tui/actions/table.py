@@ -233,7 +233,7 @@ KEYS = 9
 def show_help(main: MainScreen) -> None:
     wide = main.size.width >= 2 * COLUMN + GAP + 4
     text = help_text(main.changed_keys, columns=2 if wide else 1)
-    main.ask(Reading("Keys", [lambda: text], "j k scroll", wide=wide), lambda _: None)
+    main.ask(Reading("Keys", text, wide=wide), lambda _: None)
 
 
 def help_text(keys: Mapping[str, str], *, columns: int = 1) -> Text:

@@ -12,11 +12,9 @@ from textual import events
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.events import Key
+from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.strip import Strip
-from textual.widget import Widget
 from textual.widgets import OptionList, SelectionList, Static
 from textual.widgets.option_list import Option
 from textual.widgets.selection_list import Selection
@@ -27,9 +25,26 @@ Answer = TypeVar("Answer")
 
 
 class Dialog(ModalScreen[Answer]):
-    """The base class of all dialogs. Escape closes a dialog with the answer None."""
+    """The base class of all dialogs: a frame with a title around a `body`. Escape closes it with the answer None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", show=False)]
+    SHAPE = ""
+    """The style classes of the frame in addition to `dialog`."""
+    SUBTITLE = ""
+    """The text in the lower border of the frame."""
+
+    def __init__(self, title: str = "") -> None:
+        super().__init__()
+        self._title = title
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes=f"dialog {self.SHAPE}") as frame:
+            frame.border_title, frame.border_subtitle = Text(plain(self._title)), self.SUBTITLE
+            yield from self.body()
+
+    def body(self) -> ComposeResult:
+        """Yield the widgets inside the frame."""
+        yield from ()
 
     def action_cancel(self) -> None:
         self.dismiss(None)
@@ -39,9 +54,9 @@ class Dialog(ModalScreen[Answer]):
         return super().dismiss(result) if self.app.screen is self else AwaitComplete()
 
 
-def field(label: str, widget: Widget, classes: str = "field") -> Horizontal:
-    """Return a form row with a label and a widget."""
-    return Horizontal(Static(Text(label), markup=False, classes="label"), widget, classes=classes)
+def text_of(written: str) -> Text:
+    """Return a text of several lines without control characters."""
+    return Text("\n".join(map(plain, written.split("\n"))))
 
 
 # Questions
@@ -62,6 +77,7 @@ class Ask(Dialog[str | None]):
     """A question with a few answers. The result is the value of the choice, or None."""
 
     AUTO_FOCUS = "OptionList"
+    SUBTITLE = "Enter: highlighted line"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+c", "interrupt", show=False),  # otherwise the binding of the app is used
     ]
@@ -76,31 +92,26 @@ class Ask(Dialog[str | None]):
         every: float | None = None,
     ) -> None:
         """Create a question. If `every` is given, `body` is rendered again after that many seconds."""
-        super().__init__()
-        self._title = title
-        self._body = body
+        super().__init__(title)
+        self._text = body if callable(body) else lambda: body
         self.choices = choices
         self._cancel = cancel
         self._every = every
-        self._shown = Static(markup=False, classes="body")
+        self._shown = Static(classes="body")
 
-    def compose(self) -> ComposeResult:
+    def body(self) -> ComposeResult:
         options = [Option(Text(f" {choice.key:>3}  {choice.label}")) for choice in self.choices]
         options.append(Option(Text(f" Esc  {self._cancel}")))
-        with Vertical(classes="dialog") as frame:
-            frame.border_title = Text(plain(self._title))
-            frame.border_subtitle = Text("Enter: highlighted line")
-            self._shown.update(Text(self._text()))
-            yield self._shown
-            yield OptionList(*options, markup=False, compact=True)
+        self._update()
+        yield self._shown
+        yield OptionList(*options, compact=True)
 
     def on_mount(self) -> None:
         if self._every is not None:
-            self.set_interval(self._every, lambda: self._shown.update(Text(self._text()), layout=False))
+            self.set_interval(self._every, self._update)
 
-    def _text(self) -> str:
-        written = self._body if isinstance(self._body, str) else self._body()
-        return "\n".join(plain(line) for line in written.split("\n"))
+    def _update(self) -> None:
+        self._shown.update(text_of(self._text()), layout=False)
 
     def on_key(self, event: events.Key) -> None:
         for choice in self.choices:
@@ -120,6 +131,15 @@ class Ask(Dialog[str | None]):
 # Selections
 
 
+LIST_KEYS: list[BindingType] = [
+    Binding("j", "cursor_down", show=False),
+    Binding("k", "cursor_up", show=False),
+    Binding("g", "first", show=False),
+    Binding("G", "last", show=False),
+]
+"""Keys that move in a list, in addition to Textual's own."""
+
+
 @dataclass(frozen=True)
 class Item:
     value: str
@@ -130,12 +150,7 @@ class Item:
 class Boxes(SelectionList[str]):
     """A list with `[x]` or `[ ]` before each item, so that it can be read without colours."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "cursor_down", show=False),
-        Binding("k", "cursor_up", show=False),
-        Binding("g", "first", show=False),
-        Binding("G", "last", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = LIST_KEYS
 
     def render_line(self, y: int) -> Strip:
         line = OptionList.render_line(self, y)
@@ -162,27 +177,22 @@ class Pick(Dialog[list[str] | None]):
         """Create a list. `go` describes what Enter does. `twice` is a second key that also submits, and its
         description.
         """
-        super().__init__()
-        self._title = title
+        super().__init__(title)
         self._body = body
-        self._items = items
-        self._go = go
+        self._hint = f"Space: pick · a: all · Enter: {go}{' · {}: {}'.format(*twice) if twice else ''} · Esc: back"
         self.twice = False
         """Whether the user submitted with the second key."""
-        self._twice = twice
+        self._twice = twice[0] if twice is not None else None
         selections = [Selection(Text(plain(item.label)), item.value, item.picked) for item in items]
         self._list = Boxes(*selections, compact=True)
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog") as frame:
-            frame.border_title = Text(plain(self._title))
-            yield Static(Text("\n".join(map(plain, self._body.split("\n")))), markup=False, classes="body")
-            yield self._list
-            other = f" · {self._twice[0]}: {self._twice[1]}" if self._twice is not None else ""
-            yield Static(Text(f"Space: pick · a: all · Enter: {self._go}{other} · Esc: back"), classes="hint")
+    def body(self) -> ComposeResult:
+        yield Static(text_of(self._body), classes="body")
+        yield self._list
+        yield Static(Text(self._hint), classes="hint")
 
-    def on_key(self, event: Key) -> None:
-        if self._twice is not None and event.character == self._twice[0]:
+    def on_key(self, event: events.Key) -> None:
+        if self._twice is not None and event.character == self._twice:
             event.stop()
             self.twice = True
             self.action_submit()
@@ -191,7 +201,7 @@ class Pick(Dialog[list[str] | None]):
         self.dismiss(list(self._list.selected))
 
     def action_all(self) -> None:
-        if len(self._list.selected) == len(self._items):
+        if len(self._list.selected) == self._list.option_count:
             self._list.deselect_all()
         else:
             self._list.select_all()
@@ -227,31 +237,17 @@ class Paged(Dialog[Answer]):
 
 
 class Reading(Paged[None]):
-    """A text to read, such as the help. If there are several texts, `v` shows the next one."""
+    """A text to read, such as the help."""
 
     AUTO_FOCUS = "VerticalScroll"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,enter", "cancel", show=False),
-        Binding("v", "next_text", show=False),
-    ]
+    SHAPE = "reading"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("q,enter", "cancel", show=False)]
 
-    def __init__(self, title: str, texts: list[Callable[[], Text]], hint: str, *, wide: bool = False) -> None:
-        super().__init__()
-        self._title = title
-        self._texts = texts
-        self._hint = hint
-        self._index = 0
-        self._wide = wide
-        self.page = VerticalScroll(can_focus=True)
-        self._text = Static(texts[0](), markup=False, id="text")
+    def __init__(self, title: str, text: Text, *, wide: bool = False) -> None:
+        super().__init__(title)
+        self.SHAPE = "reading -wide" if wide else "reading"
+        self.page = VerticalScroll(Static(text, id="text"), can_focus=True)
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog reading -wide" if self._wide else "dialog reading") as frame:
-            frame.border_title = Text(plain(self._title))
-            with self.page:
-                yield self._text
-            yield Static(Text(f"{self._hint} · Esc: close"), markup=False, classes="hint")
-
-    def action_next_text(self) -> None:
-        self._index = (self._index + 1) % len(self._texts)
-        self._text.update(self._texts[self._index]())
+    def body(self) -> ComposeResult:
+        yield self.page
+        yield Static("j k scroll · Esc: close", classes="hint")

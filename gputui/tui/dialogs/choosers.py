@@ -10,7 +10,6 @@ from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import OptionList, Static
@@ -24,7 +23,7 @@ from gputui.tui.queue.rows import QUEUE_ORDER
 from gputui.tui.text import Line, blank
 from gputui.tui.theme import Ground, Look, palette_of
 
-from .ask import Dialog
+from .ask import LIST_KEYS, Dialog
 
 QUEUE = "s"
 
@@ -90,6 +89,10 @@ CURVES = "\0curves"
 DIRECTIONS = {Direction.DOWN: "lower is better", Direction.UP: "higher is better", Direction.UNKNOWN: ""}
 
 
+class MetricList(OptionList):
+    BINDINGS: ClassVar[list[BindingType]] = LIST_KEYS
+
+
 class MetricChooser(Dialog[str | None]):
     """A list of metrics. The result is the name of a metric, `CURVES` or None."""
 
@@ -97,28 +100,24 @@ class MetricChooser(Dialog[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "cancel", show=False),
         Binding("m", "curves", show=False),
-        Binding("j", "move(1)", show=False),
-        Binding("k", "move(-1)", show=False),
     ]
 
     def __init__(self, names: Sequence[tuple[str, int]], chosen: str | None) -> None:
         """Create a list of the metrics in `names`, each with the number of jobs that printed it."""
-        super().__init__()
+        super().__init__("Metric")
         self._names = [name for name, _ in names]
         longest = max((len(plain(name)) for name, _ in names), default=0)
         options = []
         for name, count in names:
             jobs = counted(count, "job", "jobs")
             options.append(Option(Text(f" {plain(name):<{longest}}   {jobs:>10}   {DIRECTIONS[direction_of(name)]}")))
-        self._list = OptionList(*options, compact=True)
+        self._list = MetricList(*options, compact=True)
         self._list.highlighted = self._names.index(chosen) if chosen in self._names else 0
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog") as frame:
-            frame.border_title = Text("Metric")
-            yield Static(Text("Used to compare and sort jobs."), markup=False, classes="body")
-            yield self._list
-            yield Static(Text("Enter: select · m: curves · Esc: cancel"), markup=False, classes="hint")
+    def body(self) -> ComposeResult:
+        yield Static("Used to compare and sort jobs.", classes="body")
+        yield self._list
+        yield Static("Enter: select · m: curves · Esc: cancel", classes="hint")
 
     @on(OptionList.OptionSelected)
     def _selected(self, event: OptionList.OptionSelected) -> None:
@@ -126,9 +125,3 @@ class MetricChooser(Dialog[str | None]):
 
     def action_curves(self) -> None:
         self.dismiss(CURVES)
-
-    def action_move(self, by: int) -> None:
-        if by > 0:
-            self._list.action_cursor_down()
-        else:
-            self._list.action_cursor_up()

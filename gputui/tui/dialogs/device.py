@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
@@ -28,18 +28,8 @@ class DeviceScreen(Paged[DeviceChoice | None]):
     is open.
     """
 
-    DEFAULT_CSS = """
-    DeviceScreen { align: center middle; }
-    DeviceScreen > Vertical {
-        width: 90%; max-width: 120; height: auto; max-height: 90%;
-        border: round $primary; background: $surface; padding: 0 1;
-    }
-    DeviceScreen VerticalScroll { height: auto; max-height: 14; margin: 1 0; }
-    DeviceScreen #processes { text-wrap: nowrap; text-overflow: ellipsis; }
-    DeviceScreen OptionList, DeviceScreen OptionList:focus {
-        height: auto; border: none; background: $surface; padding: 0;
-    }
-    """
+    SHAPE = "device"
+    SUBTITLE = "Esc: close"
     AUTO_FOCUS = "OptionList"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "cancel", show=False),
@@ -56,24 +46,20 @@ class DeviceScreen(Paged[DeviceChoice | None]):
         *,
         read_only: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__(_heading(device))
         self.device = device
         self._view = View(picture, snapshot, name_of, now)
         self._read_only = read_only
         self._offered: list[tuple[DeviceChoice, str]] = []
-        self.page = VerticalScroll(can_focus=False)
         self._about = Static(id="about", markup=False)
         self._processes = Static(id="processes", markup=False)
+        self.page = VerticalScroll(self._processes, can_focus=False)
         self._choices = OptionList(id="choices", markup=False)
 
-    def compose(self) -> ComposeResult:
-        with Vertical() as box:
-            box.border_title = Content(_heading(self.device))
-            box.border_subtitle = Content("Esc: close")
-            yield self._about
-            with self.page:
-                yield self._processes
-            yield self._choices
+    def body(self) -> ComposeResult:
+        yield self._about
+        yield self.page
+        yield self._choices
 
     def on_mount(self) -> None:
         self._draw()

@@ -14,7 +14,8 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Horizontal
+from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
 from gputui.core.amounts import counted
@@ -26,7 +27,7 @@ from gputui.sources.source import BadInput, changed_spec, settings_of
 from gputui.sources.sweep import Sampling, Sweep, fields_of, range_values, values_of, with_field
 from gputui.sources.values import BadValue
 
-from .ask import Dialog, field
+from .ask import Answer, Dialog
 
 SHOWN = 6
 VALUES_HINT = "lr 0.1 0.01\nbs 32 64\nseed 0..4        one parameter per line"
@@ -34,7 +35,39 @@ RANGE_SIGNS = ("log:", "lin:")
 MODES = {"grid": "all combinations, in order", "shuffled": "all combinations, in random order"}
 
 
-class SweepForm(Dialog[Sweep | None]):
+def field(label: str, widget: Widget, classes: str = "field") -> Horizontal:
+    """Return a form row with a label and a widget."""
+    return Horizontal(Static(Text(label), classes="label"), widget, classes=classes)
+
+
+def text_input(value: str, placeholder: str, id: str) -> Input:
+    return Input(value, placeholder, compact=True, id=id, select_on_focus=False)
+
+
+class Form(Dialog[Answer]):
+    """A dialog with input fields, an error message, a preview and a hint."""
+
+    SHAPE = "form"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down", "app.focus_next", show=False),
+        Binding("up", "app.focus_previous", show=False),
+    ]
+
+    def __init__(self, title: str) -> None:
+        super().__init__(title)
+        self._error = Static(classes="complaint")
+        self._preview = Static(id="preview")
+        self._hint = Static(classes="hint")
+
+    def show_error(self, message: str) -> None:
+        self._error.update(Text(plain(message)), layout=False)
+
+    def show_hint(self, enter: str) -> None:
+        """Show the keys of the form. `enter` describes the key that submits it."""
+        self._hint.update(Text(f"{enter} · Tab: next field · Esc: cancel"), layout=False)
+
+
+class SweepForm(Form[Sweep | None]):
     AUTO_FOCUS = "#pattern"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s,f2", "submit", show=False, priority=True),
@@ -43,30 +76,22 @@ class SweepForm(Dialog[Sweep | None]):
     ]
 
     def __init__(self, pattern: str = "") -> None:
-        super().__init__()
-        hint = "python train.py --lr {lr} --bs {bs}"
-        self._pattern = Input(pattern, hint, compact=True, id="pattern", select_on_focus=False)
+        super().__init__("Add a sweep")
+        self._pattern = text_input(pattern, "python train.py --lr {lr} --bs {bs}", "pattern")
         self._parameters = TextArea(
             "", id="parameters", compact=True, soft_wrap=False, tab_behavior="focus", placeholder=VALUES_HINT
         )
-        self._samples = Input("", "all · or a number to sample at random", compact=True, id="samples")
-        self._error = Static("", markup=False, classes="complaint")
-        self._preview = Static("", markup=False, id="preview")
-        self._hint = Static("", markup=False, classes="hint")
+        self._samples = text_input("", "all · or a number to sample at random", "samples")
         self._shuffled = False
         self._submitted = False
         self._initial_texts = self._texts()
         self._sweep: Sweep | None = None
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog form") as frame:
-            frame.border_title = Text("Add a sweep")
-            yield field("command", self._pattern)
-            yield field("values", self._parameters, "field parameters")
-            yield field("samples", self._samples)
-            yield self._error
-            yield self._preview
-            yield self._hint
+    def body(self) -> ComposeResult:
+        yield field("command", self._pattern)
+        yield field("values", self._parameters, "field parameters")
+        yield field("samples", self._samples)
+        yield from (self._error, self._preview, self._hint)
 
     def on_mount(self) -> None:
         self._check()
@@ -114,10 +139,10 @@ class SweepForm(Dialog[Sweep | None]):
 
     def _show(self, sweep: Sweep | None, error: str, preview: str = "") -> None:
         self._sweep = sweep
-        self._error.update(Text(plain(error)), layout=False)
+        self.show_error(error)
         self._preview.update(Text(preview, no_wrap=True, overflow="ellipsis"), layout=False)
         count = f"add {counted(sweep.count, 'job', 'jobs')}" if sweep is not None else "add"
-        self._hint.update(Text(f"^s: {count} · Tab: next field · ^g: order · Esc: cancel"), layout=False)
+        self.show_hint(f"^s: {count} · ^g: order")
 
     def action_toggle_shuffle(self) -> None:
         self._shuffled = not self._shuffled
@@ -263,43 +288,28 @@ class CommandInput(Input):
         self.cursor_position = len(self.value)
 
 
-class JobForm(Dialog[JobSpec | None]):
+class JobForm(Form[JobSpec | None]):
     AUTO_FOCUS = "#field-command"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down", "app.focus_next", show=False),
-        Binding("up", "app.focus_previous", show=False),
-    ]
 
     def __init__(
         self, title: str, before: JobSpec, history: list[str], *, go: str, priority: int | None = None
     ) -> None:
         """Create a form. `go` describes what Enter does."""
-        super().__init__()
-        self._title = title
+        super().__init__(title)
         self._before = before
         self._go = go
         texts = texts_of(before, priority)
-        self._inputs: dict[str, Input] = {COMMAND: CommandInput(texts[COMMAND], history, FIELDS[0].hint)}
-        for form_field in FIELDS[1:]:
-            self._inputs[form_field.name] = Input(
-                texts[form_field.name],
-                form_field.hint,
-                compact=True,
-                id=f"field-{form_field.name}",
-                select_on_focus=False,
-            )
+        self._inputs = {each.name: text_input(texts[each.name], each.hint, f"field-{each.name}") for each in FIELDS}
+        self._inputs[COMMAND] = CommandInput(texts[COMMAND], history, FIELDS[0].hint)
         self._derived_name = self._inputs["name"].value
         """The name derived from the command. It is used until the user types another name."""
         self._initial_texts = self._texts()
-        self._error = Static("", markup=False, classes="complaint")
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog form") as frame:
-            frame.border_title = Text(plain(self._title))
-            for form_field in FIELDS:
-                yield field(form_field.label, self._inputs[form_field.name])
-            yield self._error
-            yield Static(Text(f"Enter: {self._go} · Tab: next field · Esc: cancel"), markup=False, classes="hint")
+    def body(self) -> ComposeResult:
+        for each in FIELDS:
+            yield field(each.label, self._inputs[each.name])
+        self.show_hint(f"Enter: {self._go}")
+        yield from (self._error, self._hint)
 
     def _texts(self) -> dict[str, str]:
         return {name: widget.value for name, widget in self._inputs.items()}
@@ -310,18 +320,15 @@ class JobForm(Dialog[JobSpec | None]):
             spec = spec_of(self._texts(), self._before)
         except BadField as error:
             label = next(form_field.label for form_field in FIELDS if form_field.name == error.field)
-            self._show_error(f"{label}: {error}")
+            self.show_error(f"{label}: {error}")
             return None
-        self._show_error("")
+        self.show_error("")
         return spec
-
-    def _show_error(self, message: str) -> None:
-        self._error.update(Text(plain(message)), layout=False)
 
     @on(Input.Changed)
     def _check(self) -> None:
         if self._texts() == self._initial_texts:
-            self._show_error("")
+            self.show_error("")
         else:
             self._spec()
 

@@ -6,22 +6,20 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from gputui.core.job import CrashKind, Job, JobId, JobSpec
 from gputui.core.parameters import find_values
 from gputui.core.regex import lazy_regex
 from gputui.logs.plain import plain
 
-from .ask import Dialog, field
+from .forms import Form, field, text_input
 
 _BATCH = lazy_regex(r"batch|(?:^|[._-])m?bsz?$", re.IGNORECASE)
 MAX_CHECKED = 40
@@ -113,37 +111,26 @@ BEFORE = 24
 """Number of characters shown before the changed text."""
 
 
-class ReplaceForm(Dialog[dict[JobId, JobSpec] | None]):
+class ReplaceForm(Form[dict[JobId, JobSpec] | None]):
     """A form with a live preview. The result is the changed jobs with their new commands, or None."""
 
     AUTO_FOCUS = "#instead"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down", "app.focus_next", show=False),
-        Binding("up", "app.focus_previous", show=False),
-    ]
 
     def __init__(self, jobs: Sequence[Job], names: Sequence[str], manner: Callable[[list[Job]], str]) -> None:
         """Create a form. The text to replace is initially the first of `names` that all commands contain. `manner`
         describes how the jobs are rerun.
         """
-        super().__init__()
+        super().__init__("Edit and rerun")
         self._manner = manner
         self._jobs = jobs
         likely = initial_text(jobs, names)
-        self._sought = Input(likely, "part of the commands", compact=True, id="sought", select_on_focus=False)
-        self._instead = Input(likely, "replacement", compact=True, id="instead", select_on_focus=False)
-        self._error = Static("", markup=False, classes="complaint")
-        self._preview = Static("", markup=False, id="preview")
-        self._hint = Static("", markup=False, classes="hint")
+        self._sought = text_input(likely, "part of the commands", "sought")
+        self._instead = text_input(likely, "replacement", "instead")
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog form") as frame:
-            frame.border_title = Text("Edit and rerun")
-            yield field("replace", self._sought)
-            yield field("by", self._instead)
-            yield self._error
-            yield self._preview
-            yield self._hint
+    def body(self) -> ComposeResult:
+        yield field("replace", self._sought)
+        yield field("by", self._instead)
+        yield from (self._error, self._preview, self._hint)
 
     def on_mount(self) -> None:
         if not self._sought.value:
@@ -160,11 +147,10 @@ class ReplaceForm(Dialog[dict[JobId, JobSpec] | None]):
             self._show(replacement, "")
 
     def _show(self, replacement: Replacement | None, error: str) -> None:
-        self._error.update(Text(plain(error)), layout=False)
+        self.show_error(error)
         self._preview.update(self._text(replacement), layout=False)
         changing = [job for job in self._jobs if replacement is not None and job.id in replacement.changed]
-        go = f"Enter: rerun {len(changing):,}{self._manner(changing)}" if changing else "Enter: rerun"
-        self._hint.update(Text(f"{go} · Tab: next field · Esc: cancel"), layout=False)
+        self.show_hint(f"Enter: rerun {len(changing):,}{self._manner(changing)}" if changing else "Enter: rerun")
 
     def _text(self, replacement: Replacement | None) -> Text:
         text = Text(no_wrap=True, overflow="ellipsis")

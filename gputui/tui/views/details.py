@@ -274,10 +274,7 @@ class DetailsView(FullView):
 
     def act_environment(self) -> None:
         if self.details is not None:
-            environment = self.details.environment
-            self.main.ask(
-                Reading(f"#{self.job}", [lambda: environment_text(environment)], "j k scroll"), lambda _: None
-            )
+            self.main.ask(Reading(f"#{self.job}", environment_text(self.details.environment)), lambda _: None)
 
     def act_compare_attempts(self) -> None:
         from .job_facts import TailDiffView
