@@ -81,7 +81,7 @@ def show_log(main: MainScreen, job: JobId, sought: str, stream: str = "") -> Non
 
 def wrap(main: MainScreen) -> None:
     """Toggle wrapping of long lines, and save the choice."""
-    main.log_pane.toggle_wrap()
+    main.log_pane.wrap(not main.log_pane.wrapped)
     main.habits = replace(main.habits, wrap=main.log_pane.wrapped)
     write_habits(main.habits)
 

@@ -1,5 +1,1 @@
-"""The log pane, which shows a document line by line and decides which job's log is shown."""
-
-from .pane import AttemptLog, JobLog, LogPane
-
-__all__ = ["AttemptLog", "JobLog", "LogPane"]
+"""The log pane: the streams of the job under the cursor, shown line by line."""

@@ -306,29 +306,21 @@ class LogPane(DocumentView):
             self._read_up_to = stamps
         self.paint_band()
 
-    def toggle_follow(self) -> None:
-        self.follow(not self.following)
-
-    def toggle_wrap(self) -> None:
-        self.wrap(not self.wrapped)
-
     def cycle_stream(self) -> None:
         if self._reading.cycle_stream():
             self._open_document()
         elif self._reading.attempt is not None:
             self._say("OUT and ERR are in one file")
-        self.paint_band()
 
     def turn_to(self, stream: Stream) -> None:
         if self._reading.turn_to(stream):
             self._open_document()
-        self.paint_band()
 
-    def attempt_earlier(self) -> None:
-        self._step_attempt(-1, "no earlier attempt")
-
-    def attempt_later(self) -> None:
-        self._step_attempt(1, "no later attempt")
+    def step_attempt(self, by: int) -> None:
+        if self._reading.step_attempt(by):
+            self._open_document()
+        else:
+            self._say("no later attempt" if by > 0 else "no earlier attempt")
 
     def search(self, text: str) -> None:
         """Go to the first match from the top of the screen on, or else to one above it. An empty text ends the
@@ -370,18 +362,8 @@ class LogPane(DocumentView):
     def _say(self, message: str) -> None:
         self.notify(plain(message), markup=False)
 
-    def followed(self) -> None:
-        self.paint_band()
-
     def on_unmount(self) -> None:
         self._reading.close()
-
-    def _step_attempt(self, by: int, otherwise: str) -> None:
-        if self._reading.step_attempt(by):
-            self._open_document()
-        else:
-            self._say(otherwise)
-        self.paint_band()
 
     def _open_document(self) -> None:
         self._stop_working()

@@ -221,11 +221,11 @@ class DocumentView(ScrollView, can_focus=True):
     def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(name=name, id=id, classes=classes)
         self._document: Document | None = None
-        self._following = True
+        self.following = True
         self._top_key = 0
         self._top_part = 0
         self._left = 0
-        self._wrapped = False
+        self.wrapped = False
         self._wraps_by_itself = True
         """Whether to start wrapping if the last line does not fit, because that line may be an error."""
         self._needle: Needle | None = None
@@ -237,24 +237,16 @@ class DocumentView(ScrollView, can_focus=True):
         self._visible_in = Size(0, 0)
 
     @property
-    def following(self) -> bool:
-        return self._following
-
-    @property
     def width(self) -> int:
         """The visible width. Unlike `size`, it excludes the scroll bar."""
         return max(1, self.size.width - self.scrollbar_size_vertical)
 
-    @property
-    def wrapped(self) -> bool:
-        return self._wrapped
-
     def open(self, document: Document | None) -> None:
         """Show another document at its end."""
         self._document = document
-        self._following = True
+        self.following = True
         self._left = 0
-        self._wrapped = self._wrapped and not self._wraps_by_itself
+        self.wrapped = self.wrapped and not self._wraps_by_itself
         if self.is_mounted and self.text_selection is not None:
             self.screen.clear_selection()
         self.repaint()
@@ -268,6 +260,10 @@ class DocumentView(ScrollView, can_focus=True):
     def repaint(self) -> None:
         self._place()
         self.refresh()
+        self.paint_band()
+
+    def paint_band(self) -> None:
+        """Show whether the end is followed. Subclasses override this."""
 
     def repaint_changed(self, unsettled: set[int]) -> None:
         """Repaint the rows that have changed and the rows of the `unsettled` lines, whose text may have changed."""
@@ -279,15 +275,11 @@ class DocumentView(ScrollView, can_focus=True):
             self.refresh(Region(0, changed[0], self.width, changed[-1] + 1 - changed[0]))
 
     def follow(self, following: bool) -> None:
-        self._following = following
+        self.following = following
         self.repaint()
-        self.followed()
-
-    def followed(self) -> None:
-        """Do something when following may have started or ended. Subclasses can override this."""
 
     def wrap(self, wrapped: bool) -> None:
-        self._wrapped, self._wraps_by_itself = wrapped, False
+        self.wrapped, self._wraps_by_itself = wrapped, False
         self._left = self._top_part = 0
         self.repaint()
 
@@ -300,11 +292,10 @@ class DocumentView(ScrollView, can_focus=True):
         """Scroll to a line, unless it is already visible."""
         if self._document is None:
             return
-        self._following = False
+        self.following = False
         if key not in [shown for shown, _ in self._visible]:
             self._set_top(self._layout().moved(Top(self._document.row(key)), -(self.size.height // 3)))
         self.repaint()
-        self.followed()
 
     def move(self, rows: int) -> None:
         """Scroll down by a number of rows, or up if it is negative. Following starts when the end is reached."""
@@ -313,20 +304,18 @@ class DocumentView(ScrollView, can_focus=True):
         layout = self._layout()
         top = layout.moved(self._top(layout), rows)
         self._set_top(top)
-        self._following = top == layout.last_top()
+        self.following = top == layout.last_top()
         self.repaint()
-        self.followed()
 
     def move_home(self) -> None:
         """Scroll to the first known line."""
         self._left = 0
         self._set_top(Top(0))
-        self._following = self._layout().last_top() == Top(0)
+        self.following = self._layout().last_top() == Top(0)
         self.repaint()
-        self.followed()
 
     def move_sideways(self, cells: int) -> None:
-        if self._wrapped:
+        if self.wrapped:
             return
         widest = max((cell_len(self._text(key)) for key, _ in self._visible), default=0)
         first_column = max(0, min(self._left + cells, widest - self.width))
@@ -342,9 +331,8 @@ class DocumentView(ScrollView, can_focus=True):
         if round(old_value) != round(new_value) and self._document is not None:
             layout = self._layout()
             self._set_top(Top(round(new_value)))
-            self._following = round(new_value) >= layout.last_top().row
+            self.following = round(new_value) >= layout.last_top().row
             self.repaint()
-            self.followed()
 
     def on_resize(self) -> None:
         self.repaint()
@@ -356,15 +344,13 @@ class DocumentView(ScrollView, can_focus=True):
         if self._document is None or y >= len(self._visible):
             return self._instead_line(y, base, width)
         key, part = self._visible[y]
-        heading = self._document.heading(key)
-        if heading is not None:
-            runs: tuple[Run, ...] = (Run(self._heading(heading, width), PLAIN),)
+        runs = self._runs(key)
+        text = "".join(run.text for run in runs)
+        if self._document.heading(key) is not None:
             style = self.get_component_rich_style("log--heading")
             return strip_of(runs, 0, width, [], width, style).apply_offsets(0, key)
-        runs = painted(self._document.line(key))
-        text = "".join(run.text for run in runs)
         start, stop = self._row(text, part, width)
-        cut = not self._wrapped and stop < len(text)
+        cut = not self.wrapped and stop < len(text)
         strip = strip_of(runs, start, stop, self._marks(text, key), width, base)
         if cut and strip.cell_length:
             strip = Strip([*strip.crop(0, width - 1), *strip_of((Run(CUT, PLAIN),), 0, 1, [], 1, base)]).simplify()
@@ -385,17 +371,23 @@ class DocumentView(ScrollView, can_focus=True):
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
 
-    def _text(self, key: int) -> str:
+    def _runs(self, key: int) -> tuple[Run, ...]:
         """Return the whole text of a line as it is painted."""
         if self._document is None:
-            return ""
-        if (heading := self._document.heading(key)) is not None:
-            return self._heading(heading, self.width)
-        return "".join(run.text for run in painted(self._document.line(key)))
+            return ()
+        heading = self._document.heading(key)
+        return (
+            painted(self._document.line(key))
+            if heading is None
+            else (Run(f"── {heading} ".ljust(self.width, "─"), PLAIN),)
+        )
+
+    def _text(self, key: int) -> str:
+        return "".join(run.text for run in self._runs(key))
 
     def _row(self, text: str, part: int, width: int) -> tuple[int, int]:
         """Return the range of characters shown in a row of the screen: the first index and the index after the last."""
-        if self._wrapped:
+        if self.wrapped:
             starts = breaks(text, width)
             return starts[min(part, len(starts) - 1)], [*starts[1:], len(text)][min(part, len(starts) - 1)]
         start = column_of(text, self._left)
@@ -412,9 +404,6 @@ class DocumentView(ScrollView, can_focus=True):
             marks.append(HighlightedText(span[0], len(text) if span[1] == -1 else span[1], style))
         return marks
 
-    def _heading(self, stream: str, width: int) -> str:
-        return f"── {stream} ".ljust(width, "─")
-
     def _instead_line(self, y: int, base: Style, width: int) -> Strip:
         room, text_instead = max(1, width - 2), "" if self._visible else self._instead
         lines = [line for written in text_instead.split("\n") for line in textwrap.wrap(plain(written), room) or [""]]
@@ -427,13 +416,13 @@ class DocumentView(ScrollView, can_focus=True):
         return LineLayout(rows, self.size.height, self._parts)
 
     def _parts(self, row: int) -> int:
-        if not self._wrapped or self._document is None:
+        if not self.wrapped or self._document is None:
             return 1
         return len(breaks(self._text(self._document.key(row)), self.width))
 
     def _top(self, layout: LineLayout) -> Top:
         last = layout.last_top()
-        if self._following or self._document is None:
+        if self.following or self._document is None:
             return last
         return min(Top(self._document.row(self._top_key), self._top_part), last)
 
@@ -443,9 +432,9 @@ class DocumentView(ScrollView, can_focus=True):
 
     def _place(self) -> None:
         """Compute the visible rows and move the scroll bar without a new layout of the whole screen."""
-        if self._wraps_by_itself and not self._wrapped and self._following and self._document is not None:
+        if self._wraps_by_itself and not self.wrapped and self.following and self._document is not None:
             rows = self._document.rows
-            self._wrapped = bool(rows) and cell_len(self._text(self._document.key(rows - 1))) > self.width > 1
+            self.wrapped = bool(rows) and cell_len(self._text(self._document.key(rows - 1))) > self.width > 1
         layout, height = self._layout(), self.size.height
         top, last = self._top(layout), layout.last_top()
         self._set_top(top)

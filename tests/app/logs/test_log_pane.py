@@ -66,11 +66,11 @@ async def test_new_lines_are_followed_until_the_reader_scrolls_up(host: Host, pi
         print("line 102", file=log, flush=True)
         host.pane.tick()
         assert host.rows()[-1] == "line 102", "at the end it follows again"
-        host.pane.toggle_follow()
+        host.pane.follow(not host.pane.following)
         print("line 103", file=log, flush=True)
         host.pane.tick()
         assert host.rows()[-1] == "line 102"
-        host.pane.toggle_follow()
+        host.pane.follow(not host.pane.following)
         assert host.rows()[-1] == "line 103"
 
 
@@ -148,7 +148,7 @@ async def test_wrapped_lines_scroll_to_their_end(host: Host, pilot: Pilot[None],
     host.pane.show(files.job())
     width = host.pane.width
     assert host.rows()[0] == "x" * (width - 1) + "›"
-    host.pane.toggle_wrap()
+    host.pane.wrap(not host.pane.wrapped)
     parts = -(-403 // width)
     assert host.rows()[-3:] == ["short"] * 3, "wrapped, the end stays at the bottom"
     assert host.rows()[10 - 4].endswith("END")
@@ -178,7 +178,7 @@ async def test_after_resizing_the_end_is_still_visible(host: Host, pilot: Pilot[
     host.pane.show(files.job())
     await pilot.resize_terminal(30, 5)
     await until_then(lambda: host.rows() == LAST_TEN[-5:], "the end is visible")
-    host.pane.toggle_wrap()
+    host.pane.wrap(not host.pane.wrapped)
     await pilot.resize_terminal(5, 5)
     await pilot.resize_terminal(60, 10)
     await until_then(lambda: host.rows() == LAST_TEN, "the end is visible again")
@@ -242,7 +242,7 @@ async def test_hostile_lines_are_made_harmless(host: Host, pilot: Pilot[None], f
     host.pane.show(files.job())
     assert host.rows()[:3] == ["clip", "home", "[/nope][@click=app.quit]x[/]"]
     assert host.rows()[4] == "nul�"
-    host.pane.toggle_wrap()
+    host.pane.wrap(not host.pane.wrapped)
     await pilot.press("home")
     await pilot.press("end")
     assert host.rows()[-1] == "nul�"

@@ -109,17 +109,17 @@ async def test_earlier_attempts_can_be_shown(host: Host, pilot: Pilot[None], fil
         attempts.append(AttemptLog(number, out, None, live=False))
     host.pane.show(JobLog(3, "x", tuple(attempts[:2])))
     assert host.rows()[0] == "attempt 2"
-    host.pane.attempt_earlier()
+    host.pane.step_attempt(-1)
     assert host.rows()[0] == "attempt 1"
     await pilot.pause()
     assert host.heading == "#3 x · OUT+ERR · attempt 1/2"
-    host.pane.attempt_earlier()
+    host.pane.step_attempt(-1)
     host.pane.show(JobLog(3, "x", tuple(attempts)))
     assert host.rows()[0] == "attempt 1", "a chosen attempt stays"
-    host.pane.attempt_later()
-    host.pane.attempt_later()
+    host.pane.step_attempt(1)
+    host.pane.step_attempt(1)
     assert host.rows()[0] == "attempt 3"
-    host.pane.attempt_later()
+    host.pane.step_attempt(1)
     await pilot.pause()
     assert host.notes == ["no earlier attempt", "no later attempt"]
 
