@@ -25,7 +25,7 @@ from gputui.session.event_loop import Ticket
 from gputui.session.loading import RerunRules
 from gputui.session.lock import OwnerKind
 from gputui.session.messages import StatusQuestion
-from gputui.session.owner.requests import Load, OpenedWithJobs, OpenSession
+from gputui.session.owner.requests import OpenedWithJobs, OpenSession
 from gputui.session.ownership.acquisition import AlreadyOwned, OwnedSession, move_aside
 from gputui.session.session_dir import Paths
 from gputui.sources.source import Draft
@@ -286,8 +286,7 @@ class AppSession:
     # Called in the thread that reads standard input
 
     def _add(self, drafts: list[Draft]) -> None:
-        load = Load(self._inputs.from_drafts(drafts), self._environment, "standard input")
-        self._main.bridge.do_and_wait(load)
+        self._main.bridge.do_and_wait(self._inputs.load_lines(drafts, self._environment))
 
     def _on_stdin_end(self) -> None:
         trouble = self._stdin.trouble

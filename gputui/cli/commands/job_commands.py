@@ -9,115 +9,116 @@ from gputui.cli.command import confirm, find_session, report_outcomes, seen, sel
 from gputui.cli.output import refuse, say
 from gputui.cli.parser import SELECTION, Options, Parser
 from gputui.cli.progress import describe_pause
-from gputui.core.events import (
-    Continue,
-    Hold,
-    Kill,
-    Move,
-    MoveTarget,
-    Release,
-    Remove,
-    Requeue,
-    Rerun,
-    Resume,
-    SetPriority,
-    Suspend,
-    TryFirst,
-    UserCommand,
-)
+from gputui.core import events
+from gputui.core.events import MoveTarget, SetPriority, UserCommand
 from gputui.core.job import ACTIVE, ENDS, HIGHEST_PRIORITY, LOWEST_PRIORITY, WAITING, EngineName
 from gputui.session.client import Client
 from gputui.session.messages import Commands, PickedJob, StatusQuestion
 
 GIVES_WORK = ("rerun", "release")
+ONLY_QUEUE = ("rm", "priority", "move")
+"""Commands that change only the queue, so that they need no engine."""
 
 
-class JobCommandHelp(NamedTuple):
+class JobCommand(NamedTuple):
     usage: str
     summary: str
     examples: str
+    event: Callable[..., UserCommand]
+    done: str
+    """Text printed after success."""
     applies_to: Sequence[str] = WAITING
     """States of the jobs that `--all` selects."""
-    done: str = ""
-    """Text printed after success."""
 
 
-HELP = {
-    "hold": JobCommandHelp(
+JOB_COMMANDS = {
+    "hold": JobCommand(
         "hold JOBS … [--all]",
         "Keep waiting jobs from starting until released. --all: every waiting job.",
         "gputui hold 12\ngputui hold 3-9 baseline\ngputui hold --all -y",
-        ("queued", "blocked", "delayed"),
+        events.Hold,
         "held",
+        ("queued", "blocked", "delayed"),
     ),
-    "release": JobCommandHelp(
+    "release": JobCommand(
         "release JOBS … [--all]",
         "Let held jobs start. --all: every held job.",
         "gputui release 12\ngputui release --all -y",
-        ("held",),
+        events.Release,
         "released",
+        ("held",),
     ),
-    "suspend": JobCommandHelp(
+    "suspend": JobCommand(
         "suspend JOBS … [--all]",
         "Freeze running jobs (SIGSTOP). They keep their GPU memory. --all: every running job.",
         "gputui suspend 12\ngputui continue 12",
-        ("running",),
+        events.Suspend,
         "suspended; it keeps its GPU memory",
+        ("running",),
     ),
-    "continue": JobCommandHelp(
+    "continue": JobCommand(
         "continue JOBS … [--all]",
         "Continue suspended jobs. --all: every suspended job.",
         "gputui continue 12\ngputui continue --all -y",
-        ("suspended",),
+        events.Continue,
         "continued",
+        ("suspended",),
     ),
-    "kill": JobCommandHelp(
+    "kill": JobCommand(
         "kill JOBS … [--now] [--all]",
         "Stop jobs: SIGTERM to the process tree, then SIGKILL after the grace period. Waiting jobs will not start. "
         "--all: every running job; the queue stays.",
         "gputui kill 12\ngputui kill 12 --now\ngputui kill --all -y",
-        ACTIVE,
+        events.Kill,
         "killed",
+        ACTIVE,
     ),
-    "requeue": JobCommandHelp(
+    "requeue": JobCommand(
         "requeue JOBS … [--all]",
         "Stop running jobs gracefully and requeue them in the same position, with the same checkpoint directory. "
         "--all: every running job.",
         "gputui requeue 12\ngputui requeue --all -y",
-        ("starting", "running", "suspended"),
+        events.Requeue,
         "stopping, then requeued",
+        ("starting", "running", "suspended"),
     ),
-    "rerun": JobCommandHelp(
+    "rerun": JobCommand(
         "rerun JOBS … | --failed | --all-failed [--all-at-once]",
         "Run ended jobs again, each as a new attempt with this shell's environment. If several failed, one runs first; "
         "the rest start once it succeeds or runs three times as long as they did, at least one minute. If a probe is "
         "already running, they start after it. --all: every ended job.",
         "gputui rerun 12\ngputui rerun --failed\ngputui rerun --all-failed --all-at-once -y",
-        ENDS,
+        events.Rerun,
         "queued again",
+        ENDS,
     ),
-    "rm": JobCommandHelp(
+    "rm": JobCommand(
         "rm JOBS … | --succeeded",
         "Remove jobs from the list; their files stay. --all: every ended job.",
         "gputui rm 12\ngputui rm --succeeded -y",
-        ENDS,
+        events.Remove,
         "removed; files stay",
+        ENDS,
     ),
-    "priority": JobCommandHelp(
+    "priority": JobCommand(
         "priority N|+N|-N JOBS …",
         "Set or change the priority of jobs (0 to 99, higher first, default 30). --all: every waiting job.",
         "gputui priority 50 12\ngputui priority +5 3-9\ngputui priority -5 baseline",
+        SetPriority,
+        "priority",
     ),
-    "move": JobCommandHelp(
+    "move": JobCommand(
         "move JOBS … --up | --down | --top | --bottom | --before ID",
         "Move waiting jobs in the queue, among jobs of the same priority.",
         "gputui move 12 --top\ngputui move 3-5 --before 2",
+        events.Move,
+        "moved",
     ),
 }
 
 
 def parser(subcommand: str) -> Parser:
-    row = HELP[subcommand]
+    row = JOB_COMMANDS[subcommand]
     parser = Parser(subcommand, row.summary, usage=row.usage, examples=row.examples, signed=subcommand == "priority")
     if subcommand == "priority":
         parser.add_argument("priority", metavar="N|+N|-N", help="0 to 99, or +N, -N")
@@ -143,22 +144,24 @@ def parser(subcommand: str) -> Parser:
 
 def work(options: Options) -> int:
     subcommand = options.subcommand
-    if subcommand == "priority":
-        return set_priority(options)
-    if subcommand == "move":
-        return move(options)
+    _check_usage(options)
     client = find_session(options)
     jobs = select_jobs(client, options, options.words, _applies_to(client, options))
-    confirm(client, options, jobs, subcommand)
+    confirm(client, options, jobs, "change the priority of" if subcommand == "priority" else subcommand)
+    if subcommand == "move" and (options.down or options.top):
+        jobs.reverse()  # each job moves past the one before, so this keeps their order
     gives_work = subcommand in GIVES_WORK
     # Only an engine can act on a running job, so start an owner if there is none.
-    needs_engine = (
-        not options.no_start if gives_work else subcommand != "rm" and any(job.state in ACTIVE for job in jobs)
-    )
-    done = HELP[subcommand].done
-    if subcommand == "kill" and not options.now and any(job.state not in WAITING for job in jobs):
-        done = "SIGTERM sent; SIGKILL after the grace period"
-    status = report_outcomes(client.ask(_request(options, jobs), work=needs_engine)[: len(jobs)], jobs, done)
+    needs_engine = subcommand not in ONLY_QUEUE and any(job.state in ACTIVE for job in jobs)
+    made = _events(client, options, jobs)
+    environment = None
+    if subcommand == "rerun":
+        from gputui.session.environment import captured
+
+        environment = captured()
+    commands = Commands(tuple(made), environment)
+    outcomes = client.ask(commands, work=not options.no_start if gives_work else needs_engine)
+    status = report_outcomes(outcomes[: len(jobs)], jobs, _describe_success(options, made, jobs))
     if gives_work:
         scheduler = client.ask(StatusQuestion()).scheduler
         if words := describe_pause(scheduler, {job.id for job in jobs}, resume=suggest(options, "gputui resume")):
@@ -166,56 +169,42 @@ def work(options: Options) -> int:
     return status
 
 
+def _check_usage(options: Options) -> None:
+    if options.subcommand == "priority" and not options.priority.lstrip("+-").isdecimal():
+        refuse(f"invalid priority {options.priority!r}: use 50, +5 or -5")
+    if options.subcommand == "move" and sum(getattr(options, way) not in (None, False) for way in MoveTarget) != 1:
+        refuse("no target: use --up, --down, --top, --bottom or --before ID")
+
+
 def _applies_to(client: Client, options: Options) -> Sequence[str]:
     """Return the states that `--all` selects.
 
     For `hold` on a cluster, a submitted job that has not started counts as waiting.
     """
-    states = HELP[options.subcommand].applies_to
+    states = JOB_COMMANDS[options.subcommand].applies_to
     if options.subcommand == "hold" and options.all and client.ask(StatusQuestion()).engine is not EngineName.LOCAL:
         return (*states, "starting")
     return states
 
 
-_EVENTS: dict[str, Callable[..., UserCommand]] = {
-    "hold": Hold,
-    "release": Release,
-    "suspend": Suspend,
-    "continue": Continue,
-    "kill": Kill,
-    "requeue": Requeue,
-    "rerun": Rerun,
-    "rm": Remove,
-}
-
-
-def _request(options: Options, jobs: list[PickedJob]) -> Commands:
-    fields: dict[str, Any] = {"now": bool(options.now)} if options.subcommand == "kill" else {}
-    if options.subcommand == "rerun":
-        fields = {"environment": ""}
-    events = [_EVENTS[options.subcommand](job=job.id, seen=seen(job), **fields) for job in jobs]
-    if options.subcommand != "rerun":
-        return Commands(tuple(events))
-    from gputui.session.environment import captured
-
-    if options.all_at_once:
-        events.append(Resume())
-    elif len(jobs) > 1:
-        events.append(TryFirst(tuple(job.id for job in jobs)))
-    return Commands(tuple(events), captured())
-
-
-def set_priority(options: Options) -> int:
-    wanted = options.priority
-    if not wanted.lstrip("+-").isdecimal():
-        refuse(f"invalid priority {wanted!r}: use 50, +5 or -5")
-    client = find_session(options)
-    jobs = select_jobs(client, options, options.words, WAITING)
-    confirm(client, options, jobs, "change the priority of")
-    events = [SetPriority(job=job.id, priority=_new_priority(wanted, job.priority)) for job in jobs]
-    outcomes = client.ask(Commands(tuple(events)))
-    new = {event.priority for event in events}
-    return report_outcomes(outcomes, jobs, f"priority {new.pop()}" if len(new) == 1 else f"priority {wanted}")
+def _events(client: Client, options: Options, jobs: Sequence[PickedJob]) -> list[UserCommand]:
+    event = JOB_COMMANDS[options.subcommand].event
+    fields: dict[str, Any] = {}
+    match options.subcommand:
+        case "priority":
+            return [event(job=job.id, priority=_new_priority(options.priority, job.priority)) for job in jobs]
+        case "move":
+            fields = _target(client, options)
+        case "kill":
+            fields = {"now": options.now}
+        case "rerun":
+            fields = {"environment": ""}
+    made = [event(job=job.id, seen=seen(job), **fields) for job in jobs]
+    if options.subcommand == "rerun" and options.all_at_once:
+        made.append(events.Resume())
+    elif options.subcommand == "rerun" and len(jobs) > 1:
+        made.append(events.TryFirst(tuple(job.id for job in jobs)))
+    return made
 
 
 def _new_priority(wanted: str, current: int) -> int:
@@ -228,20 +217,19 @@ def _new_priority(wanted: str, current: int) -> int:
     return int(wanted)
 
 
-def move(options: Options) -> int:
-    ways = [way for way in ("up", "down", "top", "bottom", "before") if getattr(options, way) not in (None, False)]
-    if len(ways) != 1:
-        refuse("no target: use --up, --down, --top, --bottom or --before ID")
-    client = find_session(options)
-    jobs = select_jobs(client, options, options.words, WAITING)
-    confirm(client, options, jobs, "move")
-    target = None
-    if options.before is not None:
-        before = select_jobs(client, options, [options.before], None)
-        if len(before) != 1:
-            refuse(f"--before {options.before}: name one job")
-        target = before[0].id
-    ordered = jobs[::-1] if ways[0] in ("down", "top") else jobs
-    moves = tuple(Move(job=job.id, seen=seen(job), where=MoveTarget(ways[0]), before=target) for job in ordered)
-    outcomes = client.ask(Commands(moves))
-    return report_outcomes(outcomes, ordered, "moved")
+def _target(client: Client, options: Options) -> dict[str, Any]:
+    if options.before is None:
+        return {"where": next(way for way in MoveTarget if getattr(options, way))}
+    before = select_jobs(client, options, [options.before], None)
+    if len(before) != 1:
+        refuse(f"--before {options.before}: name one job")
+    return {"where": MoveTarget.BEFORE, "before": before[0].id}
+
+
+def _describe_success(options: Options, made: Sequence[UserCommand], jobs: Sequence[PickedJob]) -> str:
+    if options.subcommand == "priority":
+        new = {event.priority for event in made if isinstance(event, SetPriority)}
+        return f"priority {new.pop() if len(new) == 1 else options.priority}"
+    if options.subcommand == "kill" and not options.now and any(job.state not in WAITING for job in jobs):
+        return "SIGTERM sent; SIGKILL after the grace period"
+    return JOB_COMMANDS[options.subcommand].done

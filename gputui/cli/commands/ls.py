@@ -8,16 +8,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gputui.cli.command import find_session, parse_job_words, suggest
-from gputui.cli.output import (
-    Column,
-    Exit,
-    OutputFormat,
-    colour,
-    expand_states,
-    format_counts,
-    print_answer,
-    table,
-)
+from gputui.cli.output import Column, Exit, OutputFormat, colour, expand_states, format_counts, print_answer, table
 from gputui.cli.parser import Options, Parser
 from gputui.core.amounts import duration_cell, duration_exact
 from gputui.core.events import PauseKind
@@ -84,9 +75,7 @@ def parser(subcommand: str) -> Parser:
 def work(options: Options) -> int:
     listing, resume = fetch(find_session(options), options), suggest(options, "gputui resume")
     return print_answer(
-        lambda: listing,
-        lambda fmt: render(listing, fmt, time.time(), resume, long=options.long),
-        as_json=options.json,
+        lambda: listing, lambda fmt: render(listing, fmt, time.time(), resume, long=options.long), as_json=options.json
     )
 
 

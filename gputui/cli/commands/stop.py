@@ -15,14 +15,7 @@ from gputui.logs.plain import plain
 from gputui.session.client import Client
 from gputui.session.control.connection import ClientError
 from gputui.session.lock import OwnerKind, find_leftover_processes, is_alive
-from gputui.session.messages import (
-    Leave,
-    ListedJob,
-    Listing,
-    OwnerShown,
-    SessionStatus,
-    StatusQuestion,
-)
+from gputui.session.messages import Leave, ListedJob, Listing, OwnerShown, SessionStatus, StatusQuestion
 from gputui.session.owner.requests import Sources
 from gputui.views.status import StatusWord
 
@@ -119,12 +112,7 @@ def countdown(jobs: list[ListedJob], waited: float) -> str:
     return f"stopping {len(jobs)} running: {names} · {until_then}"
 
 
-def verified(
-    client: Client,
-    status: SessionStatus,
-    leftovers: list[SurvivingProcess],
-    options: Options,
-) -> int:
+def verified(client: Client, status: SessionStatus, leftovers: list[SurvivingProcess], options: Options) -> int:
     """Report whether anything is left after giving the owner some time to exit. Return the exit status."""
     deadline = time.monotonic() + OWNERS_GO_WITHIN
     while (

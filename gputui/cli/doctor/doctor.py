@@ -17,7 +17,17 @@ from gputui.session.control.connection import ask_owner
 from gputui.session.messages import StatusQuestion
 from gputui.session.registry import PRIVATE
 
-from .machine import Finding, gpu_findings, lease_finding
+from .machine import (
+    Finding,
+    directory_findings,
+    gpu_findings,
+    host_findings,
+    lease_finding,
+    limit_findings,
+    logout_findings,
+    python_findings,
+    terminal_findings,
+)  # fmt: skip
 
 Section = tuple[str, Callable[[], list[Finding]]]
 
@@ -57,9 +67,6 @@ def work(options: Options) -> int:
 
 
 def sections(options: Options) -> list[Section]:
-    from .machine import limit_findings, logout_findings, python_findings, terminal_findings
-    from .session_dir import directory_findings, host_findings
-
     root, exists = session_directory(options)
     shell = Finding(True, "commands run under bash")
     if shutil.which("bash") is None:

@@ -148,12 +148,14 @@ class Inputs:
         return None
 
     def _source(self, origin: str, drafts: list[Draft], record: SourceRecord | None, *, identity: bool) -> Source:
-        job_specs = self.from_drafts(drafts, origin, self._occurrences if identity else None)
+        job_specs = self._specs(drafts, origin, self._occurrences if identity else None)
         return Source(origin, job_specs, record)
 
-    def from_drafts(
-        self, drafts: list[Draft], origin: str = "standard input", occurrences: Occurrences | None = None
-    ) -> tuple[JobSpec, ...]:
+    def load_lines(self, drafts: list[Draft], environment: dict[str, str]) -> Load:
+        """Return the request that adds commands read from standard input."""
+        return Load(self._specs(drafts, "standard input"), environment, "standard input")
+
+    def _specs(self, drafts: list[Draft], origin: str, occurrences: Occurrences | None = None) -> tuple[JobSpec, ...]:
         return specs(
             drafts,
             cwd=self._cwd,

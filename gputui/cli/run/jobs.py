@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Container, Iterable, Iterator
 
+from gputui.cli.follower import YielderOutput
 from gputui.core.amounts import counted, duration_exact
 from gputui.core.events import Refusal
 from gputui.core.job import Ended, Job, JobId, Killed, Refused, Skipped, Succeeded
@@ -22,8 +23,6 @@ from gputui.session.loading import SourceKind, SourceRecord
 from gputui.session.owner.requests import Loaded
 from gputui.sources.command_list import CommandLines
 from gputui.sources.source import BadInput, Draft
-
-from .streaming import YielderOutput
 
 
 class RunJobs:
@@ -239,9 +238,12 @@ class StdinReader:
         self._waiting = waiting
         self._on_end = on_end
 
-    def start(self) -> None:
-        """Start the thread. Raise NoThread if that fails."""
-        start_thread(self._read, "gputui-stdin")
+    def start(self, *, wanted: bool = True) -> None:
+        """Start the thread, or count as ended if no input is wanted. Raise NoThread if the thread cannot be started."""
+        if wanted:
+            start_thread(self._read, "gputui-stdin")
+        else:
+            self.ended.set()
 
     def quiet_for(self, seconds: float) -> bool:
         """Return whether nothing has arrived for this many seconds."""

@@ -18,7 +18,7 @@ from gputui.process.watch import Wakeup
 from gputui.session.client import Client
 from gputui.session.control.connection import OwnerStopped, RequestRefused
 from gputui.session.messages import Follow, Followed
-from gputui.session.owner.requests import Load, OpenSession
+from gputui.session.owner.requests import OpenSession
 from gputui.session.ownership import acquisition
 from gputui.session.ownership.acquisition import AlreadyOwned
 from gputui.session.session_dir import Paths
@@ -70,10 +70,7 @@ class JoinedRun:
         if self._inputs.ongoing:
             say(f"{', '.join(source.path for source in self._inputs.ongoing)}: now read by that process")
         stdin = StdinReader(STDIN, self._add, lambda: len(self._unfinished))
-        if self._inputs.follows_stdin:
-            stdin.start()
-        else:
-            stdin.ended.set()
+        stdin.start(wanted=self._inputs.follows_stdin)
         if self._inputs.nothing:
             raise Exit(2, "no jobs given; that process runs the queued ones")
         self._wait(stdin)
@@ -113,7 +110,7 @@ class JoinedRun:
             raise RequestRefused(opened.refused)
 
     def _add(self, drafts: list[Draft]) -> None:
-        load = Load(self._inputs.from_drafts(drafts), self._environment, "standard input")
+        load = self._inputs.load_lines(drafts, self._environment)
         self._unfinished.update(dict.fromkeys(self._client.ask(load, work=True).jobs))
 
     def _poll(self) -> bool:

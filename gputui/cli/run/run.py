@@ -7,6 +7,7 @@ import time
 from typing import TypeVar
 
 from gputui.cli.command import suggest_in
+from gputui.cli.follower import Streamer
 from gputui.cli.output import Exit, refuse
 from gputui.cli.parser import Options
 from gputui.cli.progress import EventLines, ProgressLine, can_rewrite_line, print_summary
@@ -22,7 +23,7 @@ from gputui.session.event_loop import LOOK_AT_OWNER, OwnerGone, Ticket
 from gputui.session.loading import RerunRules
 from gputui.session.lock import OwnerKind
 from gputui.session.messages import Commands
-from gputui.session.owner.requests import Load, OpenedWithJobs, OpenSession
+from gputui.session.owner.requests import OpenedWithJobs, OpenSession
 from gputui.session.ownership.acquisition import AlreadyOwned, OwnedSession, move_aside
 from gputui.session.session_dir import Paths
 from gputui.sources.source import Draft
@@ -32,7 +33,6 @@ from .inputs import STDIN, Inputs
 from .interrupts import LEAVING_COMMANDS, LeaveRequests, WayToLeave, ask_how_to_leave, describe_leaving
 from .jobs import CrashNotes, OngoingSources, RunJobs, StdinReader, load_messages, report_tally, tally_jobs
 from .session_options import WantedSlots, begin_request, describe_slots, session_options, wanted_slots
-from .streaming import Streamer
 
 STREAM_EVERY = 0.1
 GATHER = 0.05
@@ -134,15 +134,11 @@ class RunOfJobs:
             self._adopt_all(opened)
 
         def add(drafts: list[Draft]) -> None:
-            load = Load(inputs.from_drafts(drafts), self._environment, "standard input")
-            self._jobs.add(owner.do(load).result().jobs)
+            self._jobs.add(owner.do(inputs.load_lines(drafts, self._environment)).result().jobs)
             self._wake.set()
 
         self._stdin = StdinReader(STDIN, add, lambda: owner.snapshot.waiting, self._wake.set)
-        if inputs.follows_stdin:
-            self._stdin.start()
-        else:
-            self._stdin.ended.set()
+        self._stdin.start(wanted=inputs.follows_stdin)
         self._streamer = Streamer(owner.directories) if options.stream else None
         self._check_leave_requests()
         more, copies = False, options.stream or self._sources.output is not None

@@ -12,11 +12,16 @@ import pytest
 from support.machines import tmpfs
 from support.sessions import Gputui
 
-from gputui.cli.doctor import machine as limits
-from gputui.cli.doctor import machine as logout
-from gputui.cli.doctor.machine import Finding, kills_at_logout, limit_findings, logout_findings, terminal_findings
-from gputui.cli.doctor.service import unit, unit_name
-from gputui.cli.doctor.session_dir import directory_findings
+from gputui.cli.commands.daemon import unit, unit_name
+from gputui.cli.doctor import machine as checks
+from gputui.cli.doctor.machine import (
+    Finding,
+    directory_findings,
+    kills_at_logout,
+    limit_findings,
+    logout_findings,
+    terminal_findings,
+)  # fmt: skip
 from gputui.process.processes import user_name
 from gputui.session.session_dir import Paths
 
@@ -87,7 +92,7 @@ def test_a_low_open_file_limit_is_reported_with_a_fix() -> None:
 
 
 def test_a_containers_limit_on_processes_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "_cgroup_value", lambda name, *_: {"pids.max": 100, "pids.current": 80}.get(name))
+    monkeypatch.setattr(checks, "_cgroup_value", lambda name, *_: {"pids.max": 100, "pids.current": 80}.get(name))
     assert "bad 20 more processes and threads available" in told(limit_findings())
 
 
@@ -96,9 +101,9 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with systemd, as far as its files tell."""
     for name in ("run", "linger", "etc/logind.conf.d"):
         (tmp_path / name).mkdir(parents=True)
-    monkeypatch.setattr(logout, "RUNNING", str(tmp_path / "run"))
-    monkeypatch.setattr(logout, "LINGER", str(tmp_path / "linger"))
-    monkeypatch.setattr(logout, "LOGIND", (str(tmp_path / "etc"),))
+    monkeypatch.setattr(checks, "RUNNING", str(tmp_path / "run"))
+    monkeypatch.setattr(checks, "LINGER", str(tmp_path / "linger"))
+    monkeypatch.setattr(checks, "LOGIND", (str(tmp_path / "etc"),))
     return tmp_path
 
 
@@ -139,7 +144,7 @@ def test_daemon_install_writes_a_service_and_says_how_to_start_it(
 def test_without_systemd_a_crontab_line_is_suggested(
     gputui: Gputui, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logout, "RUNNING", str(tmp_path / "none"))
+    monkeypatch.setattr(checks, "RUNNING", str(tmp_path / "none"))
     root = Paths(str(tmp_path / "gputui_run"))
     root.create()
     (Path(root.private) / "session.db").touch()
