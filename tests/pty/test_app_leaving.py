@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from support.app import AppHome, at_home, restored
-from support.sessions import GPUTUI
 from support.terminal import CTRL_C, RecordedTerminal
 from support.waiting import PATIENCE, until
+
+QUESTION = "drain: let running jobs finish, start no new ones"
 
 
 @contextmanager
@@ -34,12 +34,20 @@ def daemon_finishes(home: AppHome) -> None:
     assert home.states() == ["succeeded"] * 3
 
 
-def test_q_q_detaches_and_says_so_on_the_shells_screen(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("ask", "leave"), [("q", "q"), (CTRL_C, CTRL_C), (signal.SIGINT, "d")])
+def test_a_key_or_sigint_asks_and_the_second_one_detaches(tmp_path: Path, ask: str | int, leave: str) -> None:
     with at_work(tmp_path) as (home, terminal):
         waiter = home.waiter()
-        terminal.press("q")
-        terminal.shows("2 running, 1 waiting")
-        terminal.press("q")
+        for answer in ("\x1b", leave):
+            if isinstance(ask, str):
+                terminal.press(ask)
+            else:
+                terminal.send_signal(ask)
+            terminal.shows(QUESTION)
+            terminal.shows("2 running, 1 waiting")
+            assert home.app() == terminal.process.pid
+            terminal.press(answer)
+            until(lambda: QUESTION not in terminal.text, "the dialog is gone")
         assert terminal.status() == 0
         assert f"Detached. 2 running, 1 waiting; daemon {waiter} keeps scheduling. Reattach: gputui" in terminal.text
         restored(terminal)
@@ -47,39 +55,15 @@ def test_q_q_detaches_and_says_so_on_the_shells_screen(tmp_path: Path) -> None:
         daemon_finishes(home)
 
 
-def test_ctrl_c_asks_and_the_second_one_detaches(tmp_path: Path) -> None:
-    with at_work(tmp_path) as (home, terminal):
-        terminal.press(CTRL_C)
-        terminal.shows("drain: let running jobs finish, start no new ones")
-        terminal.press("\x1b")
-        until(lambda: "drain: let running jobs finish, start no new ones" not in terminal.text, "the dialog is gone")
-        terminal.press(CTRL_C)
-        terminal.shows("drain: let running jobs finish, start no new ones")
-        terminal.press(CTRL_C)
-        assert terminal.status() == 0
-        assert "Detached. 2 running" in terminal.text
-        restored(terminal)
-        daemon_finishes(home)
-
-
-def test_sigint_asks_as_ctrl_c_does(tmp_path: Path) -> None:
-    with at_work(tmp_path) as (home, terminal):
-        terminal.send_signal(signal.SIGINT)
-        terminal.shows("drain: let running jobs finish, start no new ones")
-        assert home.app() == terminal.process.pid
-        terminal.press("d")
-        assert terminal.status() == 0
-        daemon_finishes(home)
-
-
 @pytest.mark.parametrize(
     ("number", "status", "message", "ends"),
     [
+        (signal.SIGHUP, 128 + signal.SIGHUP, "Detached. 2 running", "succeeded"),
         (signal.SIGTERM, 128 + signal.SIGTERM, "Detached. 2 running", "succeeded"),
         (signal.SIGUSR1, 0, "Draining. 2 running jobs will finish, no new jobs start.", "queued"),
     ],
 )
-def test_sigterm_detaches_and_sigusr1_drains(tmp_path: Path, number: int, status: int, message: str, ends: str) -> None:
+def test_a_signal_detaches_or_drains(tmp_path: Path, number: int, status: int, message: str, ends: str) -> None:
     with at_work(tmp_path) as (home, terminal):
         terminal.send_signal(number)
         assert terminal.status() == status
@@ -90,16 +74,22 @@ def test_sigterm_detaches_and_sigusr1_drains(tmp_path: Path, number: int, status
         assert home.states() == ["succeeded", "succeeded", ends]
 
 
-def test_stop_ends_running_jobs_and_leaves_nothing_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", [False, True])
+def test_stop_ends_running_jobs_and_leaves_nothing_behind(tmp_path: Path, command: bool) -> None:
     with at_work(tmp_path) as (home, terminal):
-        terminal.press("q")
-        terminal.shows("stop: end 2 running jobs")
-        terminal.press("s")
+        home.waiter()
+        if command:
+            done = home.call("stop")
+            assert done.returncode == 0, done
+            assert "stopped, nothing left running; 3 jobs wait" in done.stdout
+        else:
+            terminal.press("q")
+            terminal.shows("stop: end 2 running jobs")
+            terminal.press("s")
         assert terminal.status() == 0
         assert "Stopped: nothing left running. 3 waiting." in terminal.text
         restored(terminal)
-        assert not home.members()
-        assert not home.processes()
+        assert home.members() == home.processes() == []
         assert home.states() == ["queued"] * 3
 
 
@@ -115,16 +105,3 @@ def test_sigterm_ends_an_app_whose_terminal_has_stalled(tmp_path: Path) -> None:
         terminal.settles()
         restored(terminal)
         daemon_finishes(home)
-
-
-def test_gputui_stop_ends_the_app_its_jobs_and_its_daemon(tmp_path: Path) -> None:
-    with at_work(tmp_path) as (home, terminal):
-        home.waiter()
-        line = [*GPUTUI, "stop", "--session", str(home.root)]
-        done = subprocess.run(line, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
-        assert done.returncode == 0, done
-        assert "stopped, nothing left running; 3 jobs wait" in done.stdout
-        assert home.members() == []
-        assert terminal.status() == 0
-        restored(terminal)
-        assert "Stopped: nothing left running. 3 waiting." in terminal.text

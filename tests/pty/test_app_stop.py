@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from support.app import AppHome, at_home, gone, repainted_alike
 from support.terminal import CTRL_Z, RecordedTerminal, recorded
 from support.waiting import until
@@ -17,11 +18,11 @@ SHELL = ("bash", "--norc", "--noprofile", "-i")
 
 
 @contextmanager
-def in_a_shell(directory: Path, before: str = "", *words: str) -> Iterator[tuple[AppHome, RecordedTerminal]]:
+def in_a_shell(directory: Path, line: str = "{app} jobs.txt") -> Iterator[tuple[AppHome, RecordedTerminal]]:
     with at_home(directory) as home, recorded(SHELL, size=(120, 40), cwd=directory) as terminal:
-        jobs = home.write("exec sleep 600", f"until [ -e {directory / 'go'} ]; do sleep 0.05; done", "exec sleep 600")
+        home.write("exec sleep 600", f"until [ -e {directory / 'go'} ]; do sleep 0.05; done", "exec sleep 600")
         terminal.shows("$")
-        terminal.press(before + shlex.join(map(str, home.words(*(words or (str(jobs),))))) + "\r")
+        terminal.press(line.format(app=shlex.join(map(str, home.words()))) + "\r")
         terminal.shows("2 run")
         terminal.shows("0/3")
         yield home, terminal
@@ -43,8 +44,9 @@ def is_usable(terminal: RecordedTerminal) -> None:
     terminal.shows("the sum is 42")
 
 
-def test_ctrl_z_hands_the_session_to_the_daemon_and_fg_takes_it_back(tmp_path: Path) -> None:
-    with in_a_shell(tmp_path) as (home, terminal):
+@pytest.mark.parametrize("line", ["{app} jobs.txt", "(cat jobs.txt; exec sleep 600 >/dev/null) | {app} -"])
+def test_ctrl_z_hands_the_session_to_the_daemon_and_fg_takes_it_back(tmp_path: Path, line: str) -> None:
+    with in_a_shell(tmp_path, line) as (home, terminal):
         app = home.app()
         terminal.press(CTRL_Z)
         is_stopped(home, terminal, app)
@@ -62,18 +64,6 @@ def test_ctrl_z_hands_the_session_to_the_daemon_and_fg_takes_it_back(tmp_path: P
         terminal.press("fg\r")
         terminal.shows("2 run")
         terminal.shows("1/3")
-        assert home.app() == app
-
-
-def test_ctrl_z_works_with_jobs_from_a_pipe(tmp_path: Path) -> None:
-    producer = "(for n in 1 2 3; do echo exec sleep 60$n; done; exec sleep 600 >/dev/null) | "
-    with in_a_shell(tmp_path, producer, "-") as (home, terminal):
-        app = home.app()
-        terminal.press(CTRL_Z)
-        is_stopped(home, terminal, app)
-        terminal.press("fg\r")
-        terminal.shows("2 run")
-        terminal.shows("0/3")
         assert home.app() == app
 
 

@@ -1,4 +1,4 @@
-"""Stops and continues in a real shell, seen by a small app; `test_app_stop.py` has those of the whole app."""
+"""Stops, continues and crashes of a small app in a real shell; `test_app_stop.py` stops the whole app."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+from support.app import restored
 from support.terminal import CTRL_Z, HOST, Hosted, hosted
 from support.waiting import until
 
@@ -36,12 +37,6 @@ def has_left_the_screen(host: Hosted) -> None:
     assert not host.terminal.emulator.alternate
 
 
-def is_back(host: Hosted) -> None:
-    host.tells("after continue")
-    host.terminal.shows("hello there")
-    assert host.terminal.emulator.alternate
-
-
 def leaves(host: Hosted) -> None:
     host.terminal.press("q")
     until(lambda: not host.terminal.emulator.alternate, "the app has left the screen")
@@ -49,25 +44,19 @@ def leaves(host: Hosted) -> None:
     host.terminal.shows("status 7")
 
 
-def test_continued_in_the_background_it_stays_stopped_until_fg(tmp_path: Path) -> None:
+def test_sigtstp_stops_the_app_as_ctrl_z_does_and_in_the_background_it_stays_stopped(tmp_path: Path) -> None:
     with in_a_shell(tmp_path) as host:
-        host.terminal.press(CTRL_Z)
+        os.kill(host.pid, signal.SIGTSTP)
         has_left_the_screen(host)
+        assert host.times("before stop") == 1
         host.terminal.press("clear; bg; echo continued $((1 + 1))\r")
         host.terminal.shows("continued 2")
         until(lambda: stopped(host.pid), "it was stopped again")
         assert host.times("after continue") == 0
         host.terminal.press("fg\r")
-        is_back(host)
-
-
-def test_sigtstp_does_what_ctrl_z_does(tmp_path: Path) -> None:
-    with in_a_shell(tmp_path) as host:
-        os.kill(host.pid, signal.SIGTSTP)
-        has_left_the_screen(host)
-        assert host.times("before stop") == 1
-        host.terminal.press("fg\r")
-        is_back(host)
+        host.tells("after continue")
+        host.terminal.shows("hello there")
+        assert host.terminal.emulator.alternate
 
 
 def test_ctrl_z_stops_a_program_that_has_the_terminal(tmp_path: Path) -> None:
@@ -103,3 +92,11 @@ def test_ctrl_z_does_nothing_where_no_shell_could_continue_the_app(tmp_path: Pat
         host.terminal.shows("again 1")
         os.kill(host.pid, signal.SIGTSTP)
         host.tells("nobody to continue", 2)
+
+
+def test_an_exception_restores_the_terminal_and_is_shown(tmp_path: Path) -> None:
+    with hosted(tmp_path) as host:
+        host.ready().terminal.press("e")
+        assert host.terminal.status() == 1
+        assert "ZeroDivisionError" in host.terminal.text
+        restored(host.terminal)

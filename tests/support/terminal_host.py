@@ -1,6 +1,6 @@
 """A small app on the terminal contract, for tests; what happens to it is written to the file GPUTUI_HOST_LOG.
 
-`python terminal_host.py [part …]`: the parts say what it shows and does (see `PARTS`).
+`python terminal_host.py [ticks] [stock]`: with a counter on the screen, without cell diff.
 """
 
 from __future__ import annotations
@@ -19,9 +19,6 @@ from textual.widgets import Label, Static
 
 from gputui.tui.terminal.app import TerminalApp
 from gputui.tui.terminal.tty import colours
-
-PARTS = ("ticks", "stock")
-"""A counter on the screen; no cell diff."""
 
 
 class Question(ModalScreen[None]):
@@ -65,14 +62,6 @@ class Host(TerminalApp[int]):
 
     # Callbacks of the terminal
 
-    def terminal_lost(self) -> None:
-        tell("lost")
-        super().terminal_lost()
-
-    def asked_to_leave(self, signum: int) -> None:
-        tell(f"asked {signum}")
-        super().asked_to_leave(signum)
-
     def before_stop(self) -> None:
         tell("before stop")
 
@@ -81,9 +70,6 @@ class Host(TerminalApp[int]):
 
     def nobody_to_continue(self) -> None:
         tell("nobody to continue")
-
-    def on_unmount(self) -> None:
-        tell("unmounted")
 
     # Keys
 
