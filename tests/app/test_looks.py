@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.app import fixed_app
+from support.app import Stage
 from support.evening import evening_app
 from textual.pilot import Pilot
 
@@ -19,18 +19,17 @@ WIDE = (120, 40)
 
 
 async def settled(pilot: Pilot[Any]) -> None:
-    main = pilot.app.main  # type: ignore[attr-defined]
-    await pilot.pause()
-    main.look()
-    await pilot.pause()
-    main.paint()
-    main.log_pane.tick()
-    await pilot.pause()
+    """Everything that is to be painted is."""
+    stage = Stage(pilot.app, pilot, Path())  # type: ignore[arg-type]
+    for act in (stage.main.look, stage.main.paint, stage.main.log_pane.tick):
+        await stage.settle()
+        act()
+    await stage.settle()
 
 
 async def sorted_by_the_metric(pilot: Pilot[Any]) -> None:
     await settled(pilot)
-    await pilot.press("s", "m")
+    await Stage(pilot.app, pilot, Path()).press("s", "m")  # type: ignore[arg-type]
     await settled(pilot)
 
 
@@ -54,8 +53,6 @@ def test_sorted_by_the_main_metric_the_screen_looks(snap_compare: Any, tmp_path:
     assert snap_compare(evening_app(tmp_path), terminal_size=(80, 24), run_before=sorted_by_the_metric)
 
 
-@pytest.mark.parametrize(("size", "setting"), [((60, 20), {}), (WIDE, {"failed": True})], ids=["narrow", "paused"])
-def test_in_trouble_the_screen_looks(
-    snap_compare: Any, tmp_path: Path, size: tuple[int, int], setting: dict[str, Any]
-) -> None:
-    assert snap_compare(fixed_app(tmp_path, **setting), terminal_size=size, run_before=settled)
+@pytest.mark.parametrize("size", [(60, 20), WIDE], ids=["narrow", "paused"])
+def test_in_trouble_the_screen_looks(snap_compare: Any, tmp_path: Path, size: tuple[int, int]) -> None:
+    assert snap_compare(evening_app(tmp_path, trouble=True), terminal_size=size, run_before=settled)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from support.app import NOW, FixedBridge, Stage, gpu, held, idle, picture, session, shown, sweep
+from support.app import NOW, FixedBridge, Stage, gpu, held, idle, picture, shown
+from support.evening import snapshot
 from textual.widgets import SelectionList
 
 from gputui.core.events import SetSlots
@@ -27,7 +28,7 @@ def told(
     assert seen.sample is not None
 
     async def run() -> None:
-        bridge = FixedBridge(session(sweep()), seen, directory, {})
+        bridge = FixedBridge(snapshot(), seen, directory, {})
         app = GputuiApp(bridge, Setup(Where("s", "h"), {}))
         app.main.asks_which_gpus = True
         async with app.run_test(size=(120, 40)) as pilot:
@@ -39,7 +40,7 @@ def told(
     asyncio.run(run())
 
 
-@pytest.mark.parametrize(("keys", "kept"), [(("enter",), {0, 2, 3, 4}), (("down", "space", "enter"), None)])
+@pytest.mark.parametrize(("keys", "kept"), [(("enter",), {0, 2, 3}), (("down", "space", "enter"), None)])
 def test_idle_gpus_are_preselected_and_the_others_lose_their_slots(
     tmp_path: Path, keys: tuple[str, ...], kept: set[int] | None
 ) -> None:

@@ -25,9 +25,7 @@ from textual.screen import Screen
 
 from gputui.cli import app as command
 from gputui.cli.commands import run as run_command
-from gputui.core.breaker import ScopeState
-from gputui.core.eta import Outlook
-from gputui.core.events import AddJobs, Cause, Kill, Mode, Pause, PauseKind, SetSlots, Settings, Spawned, UserCommand
+from gputui.core.events import AddJobs, Kill, Mode, Pause, SetSlots, Settings, Spawned, UserCommand
 from gputui.core.job import (
     Attempt,
     Blocked,
@@ -56,7 +54,7 @@ from gputui.core.job import (
 )
 from gputui.core.scheduler import Scheduler
 from gputui.core.slots import DeviceKind, Slot
-from gputui.core.snapshot import PausedScope, Snapshot
+from gputui.core.snapshot import Snapshot
 from gputui.gpus.external_processes import ExternalProcess
 from gputui.gpus.picture import DevicePicture, DevicesPicture, SlotState
 from gputui.gpus.sample import DeviceSample, HostSample, ProcessSample, Sample, Status
@@ -579,11 +577,6 @@ def device_snapshot(jobs: int, since: float = NOW - 7864) -> Snapshot:
 # ---- A session that never changes, for what the screen looks like ----
 
 
-"""A Monday at 13:46 UTC."""
-CRASH = "ModuleNotFoundError: No module named 'timm'"
-LOG = "".join(f"step {step:4d}  loss {2.5 / (1 + step / 90):.4f}\n" for step in range(0, 300, 10))
-
-
 class FixedBridge(Bridge):
     """Shows what it was given, and carries nothing out; what it was told is kept in `sent`."""
 
@@ -592,8 +585,8 @@ class FixedBridge(Bridge):
         self._snapshot, self._seen, self._reasons = snapshot, seen, reasons
         self.sent: list[UserCommand] = []
         self._files = FilesJobDirectories(str(directory / "out"), str(directory / "err"))
-        Path(self._files.out).write_text(LOG)
-        Path(self._files.err or "").write_text(f"Traceback (most recent call last):\n{CRASH}\n")
+        for file in (self._files.out, self._files.err or ""):
+            Path(file).touch()
 
     @property
     def snapshot(self) -> Snapshot:
@@ -616,70 +609,6 @@ class FixedBridge(Bridge):
 
 def _never() -> NoReturn:
     raise AssertionError("a fixed session is not taken")
-
-
-def machine() -> DevicesPicture:
-    """Four cards: two of ours, an external process's, and one that fell silent."""
-    return picture(
-        running(gpu(0), 3),
-        running(gpu(1, utilization=88, temperature=84, memory_used=39 * GIB), 4),
-        held(gpu(2, utilization=12, memory_used=8 * GIB, temperature=41, power=88.0)),
-        shown(silent(3, Status.LOST, "fell off the bus")),
-        shown(idle(4)),
-        taken=NOW,
-    )
-
-
-def sweep() -> list[Job]:
-    """Ended, running and waiting jobs of one sweep."""
-    made = [_job(number, Succeeded() if number != 1 else Failed(1)) for number in range(3)]
-    made += [_job(number, Running(_placed(number), 100)) for number in (3, 4)]
-    made += [_job(number, Queued(NOW)) for number in range(5, 12)]
-    return [*made, replace(_job(12, Held()), priority=10)]
-
-
-def _placed(number: JobId) -> Placed:
-    return Placed(1, (number - 3,), (str(number - 3),), NOW - 7864 + 100 * number, "")
-
-
-def _job(number: JobId, state: Succeeded | Failed | Running | Queued | Held) -> Job:
-    params = {"lr": ("0.1", "0.01", "0.001")[number % 3], "seed": str(number // 3)}
-    command = f"python train.py --model resnet --lr {params['lr']} --seed {params['seed']}"
-    spec = JobSpec(command=command, cwd="/home/ada/work", environment="", params=params, group="sweep")
-    attempts: tuple[Attempt, ...] = ()
-    if isinstance(state, Succeeded | Failed):
-        words = CRASH if isinstance(state, Failed) else None
-        attempts = (Attempt(1, ("0",), NOW - 9000, NOW - 8000 + number, state, 1 if words else 0, words, ""),)
-    return Job(number, spec, NOW - 9999, 30, float(number), state, issued=1, attempts=attempts)
-
-
-def session(jobs: list[Job], *, failed: bool = False) -> Snapshot:
-    empty = Scheduler()
-    empty.handle(SetSlots(tuple(Slot(number, (str(number),)) for number in range(5))), NOW)
-    counts: dict[StateName, int] = {}
-    for job in jobs:
-        counts[job.state.name] = counts.get(job.state.name, 0) + 1
-    cause = Cause(PauseKind.CRASHES, f"3 jobs: {CRASH}", NOW, (0, 1, 2), CRASH)
-    scope = PausedScope(group=None, cause=cause, job=5, state=ScopeState.PAUSED, at=NOW + 462, life=102.0, wait=600.0)
-    outlook = Outlook(NOW + 16_000, sum(not isinstance(job.state, Ended) for job in jobs))
-    return replace(
-        empty.snapshot(), jobs=tuple(jobs), counts=counts, outlook=outlook,
-        active=frozenset(job.id for job in jobs if job.active is not None),
-        mode=Mode.PAUSED if failed else Mode.RUNNING, cause=cause if failed else None,
-        paused_scopes=(scope,) if failed else (),
-    )  # fmt: skip
-
-
-def fixed_app(directory: Path, *, failed: bool = False, theme: str | None = None) -> GputuiApp:
-    jobs = sweep()
-    if failed:
-        jobs = [*(_job(number, Failed(1)) for number in range(3)), *jobs[3:]]
-    obstacles = "0 1 3 busy, 2 used by alice (pid 4121, 8.0G, 1 h)"
-    reason = Reason(f"waiting for a GPU: {obstacles}", obstacles)
-    bridge = FixedBridge(session(jobs, failed=failed), machine(), directory, dict.fromkeys(range(5, 12), reason))
-    app = GputuiApp(bridge, Setup(Where("lr-sweep", "lab7"), {}, theme=theme))
-    app.main.now = lambda: NOW
-    return app
 
 
 # ---- A small app with nothing but a log pane, and files for it to show ----

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from gputui.core.breaker import ScopeState
 from gputui.core.eta import Outlook
-from gputui.core.events import SetSlots
+from gputui.core.events import Cause, Mode, PauseKind, SetSlots
 from gputui.core.job import (
     Attempt,
     Ended,
@@ -28,19 +29,22 @@ from gputui.core.job import (
 from gputui.core.results import Direction, JobResults, MainMetric, MetricResult, PackedResults
 from gputui.core.scheduler import Scheduler
 from gputui.core.slots import Slot
-from gputui.core.snapshot import Snapshot
+from gputui.core.snapshot import PausedScope, Snapshot
 from gputui.gpus.picture import DevicesPicture
+from gputui.gpus.sample import Status
 from gputui.tui.app import GputuiApp, Setup
 from gputui.tui.chrome import Where
 from gputui.tui.terminal.tty import Colours
+from gputui.views.waiting import Reason
 
-from .app import GIB, FixedBridge, gpu, picture, running
+from .app import GIB, FixedBridge, gpu, held, picture, running, shown, silent
 
 NOW = 1_000_033_140.0
 """A Thursday at 22:59 UTC."""
 GRID = list(
     itertools.product(("resnet50", "vit-b", "convnext"), ("0.3", "0.1", "0.03", "0.01", "0.003"), (64, 256), (0, 1))
 )
+CRASH = "ModuleNotFoundError: No module named 'timm'"
 RUNNING = (37, 38, 39, 40)
 FAILED: dict[JobId, Failed] = {12: Failed(139), 20: Failed(1), 21: Failed(1)}
 LOG = "".join(
@@ -114,21 +118,49 @@ def snapshot(made: list[Job] | None = None) -> Snapshot:
     )  # fmt: skip
 
 
+def paused() -> Snapshot:
+    """The last three jobs that ended have failed with the same error; #41 is to be tried alone."""
+    made = jobs()
+    for number in (34, 35, 36):
+        [attempt] = made[number].attempts
+        failed = replace(attempt, end=Failed(1), exit_code=1, signature=CRASH)
+        made[number] = replace(made[number], state=Failed(1), attempts=(failed,))
+    cause = Cause(PauseKind.CRASHES, f"3 jobs: {CRASH}", NOW, (34, 35, 36), CRASH)
+    scope = PausedScope(group=None, cause=cause, job=41, state=ScopeState.PAUSED, at=NOW + 462, life=102.0, wait=600.0)
+    return replace(snapshot(made), mode=Mode.PAUSED, cause=cause, paused_scopes=(scope,))
+
+
 def cards() -> DevicesPicture:
     loads = ((91, 28.1, 58, 246.0), (97, 31.6, 63, 312.0), (98, 27.4, 61, 301.0), (95, 31.9, 66, 318.0))
-    shown = [
+    made = [
         running(
             gpu(at, utilization=load, memory_used=int(used * GIB), temperature=heat, power=watts), (37, 38, 39, 40)[at]
         )
         for at, (load, used, heat, watts) in enumerate(loads)
     ]
-    return picture(*shown, taken=NOW)
+    return picture(*made, taken=NOW)
+
+
+def cards_in_trouble() -> DevicesPicture:
+    """A good one, a hot one, one that another user computes on, and one that is lost."""
+    return picture(
+        running(gpu(0), 37),
+        running(gpu(1, utilization=88, temperature=84, memory_used=39 * GIB), 38),
+        held(gpu(2, utilization=12, memory_used=8 * GIB, temperature=41, power=88.0)),
+        shown(silent(3, Status.LOST, "fell off the bus")),
+        taken=NOW,
+    )
 
 
 def evening_app(
-    directory: Path, *, theme: str | None = None, colours: Colours = Colours.MANY, shown: Snapshot | None = None
+    directory: Path, *, theme: str | None = None, colours: Colours = Colours.MANY, trouble: bool = False
 ) -> GputuiApp:
-    bridge = FixedBridge(shown or snapshot(), cards(), directory, {})
+    obstacles = "0 1 3 busy, 2 used by alice (pid 4121, 8.0G, 1 h)"
+    reason = Reason(f"waiting for a GPU: {obstacles}", obstacles)
+    reasons = dict.fromkeys(range(41, 60), reason) if trouble else {}
+    bridge = FixedBridge(
+        paused() if trouble else snapshot(), cards_in_trouble() if trouble else cards(), directory, reasons
+    )
     (directory / "out").write_text(LOG)
     (directory / "err").write_text("")
     app = GputuiApp(bridge, Setup(Where("sweep", "lab7"), {}, theme=theme, colours=colours))

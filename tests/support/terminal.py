@@ -15,6 +15,7 @@ import sys
 import termios
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -312,7 +313,7 @@ class Tmux:
     """A server of its own with one pane, which keeps what its program said last."""
 
     def __init__(self, directory: Path, env: Mapping[str, str]) -> None:
-        self._name = f"gputui-test-{os.getpid()}"
+        self._name = f"gputui-test-{uuid.uuid4().hex}"  # the server of an earlier test may not be gone yet
         self._directory = directory
         outside = {name: value for name, value in os.environ.items() if not name.startswith("TMUX")}
         self._environment = {**outside, **env}

@@ -75,12 +75,12 @@ def test_every_line_is_exactly_as_wide_as_asked(data: st.DataObject) -> None:
         assert not any(ord(letter) in FORBIDDEN for letter in line)
 
 
-@pytest.mark.parametrize("width", range(NARROWEST, WIDEST + 1))
-def test_every_width_shows_id_and_sign(width: int) -> None:
-    [line] = lines(width, job(7, STATES[9], name="resnet"))
-    assert cell_len(line) <= width
-    assert line.split()[:2] == ["7", "✗"]
-    assert width < 40 or "resnet" in line
+def test_every_width_shows_id_and_sign() -> None:
+    for width in range(NARROWEST, WIDEST + 1):
+        [line] = lines(width, job(7, STATES[9], name="resnet"))
+        assert cell_len(line) <= width
+        assert line.split()[:2] == ["7", "✗"]
+        assert width < 40 or "resnet" in line
 
 
 @pytest.mark.parametrize("width", [60, 79, 80, 100, 119, 120, 127, 140, 200])
