@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
@@ -20,6 +20,7 @@ from gputui.core.snapshot import Snapshot
 from gputui.tui.actions.offered import allowed
 from gputui.tui.actions.table import BY_NAME, view_bindings
 from gputui.tui.chrome import Band, Footer, OfferedKeys, StatusLine
+from gputui.tui.log.view import run_in_slices
 from gputui.tui.text import Line
 from gputui.tui.theme import palette_of
 
@@ -113,6 +114,8 @@ class FullView(Screen[None]):
         self.band = Band(key, title)
         self.band.focused_pane = True
         self.footer = Footer()
+        self.queue_is_read = False
+        """Whether `read_queue` has passed on all jobs."""
 
     # To be overridden
 
@@ -140,6 +143,19 @@ class FullView(Screen[None]):
     @property
     def snapshot(self) -> Snapshot:
         return self.main.snapshot
+
+    async def read_queue(self, learn: Callable[[Job], object], finish: Callable[[], None] = lambda: None) -> None:
+        """Pass each job to `learn`, handling keys in between. Then call `finish` and paint."""
+
+        def reading() -> Generator[None, None, None]:
+            for job in self.snapshot.jobs:
+                learn(job)
+                yield
+
+        await run_in_slices(reading())
+        finish()
+        self.queue_is_read = True
+        self.paint()
 
     def paint(self) -> None:
         """Repaint the header, body and footer."""

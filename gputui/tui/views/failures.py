@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -25,7 +25,6 @@ from gputui.tui.dialogs.replace_form import ReplaceForm, likely_changed
 from gputui.tui.text import Line, Piece, blank, table, table_width
 from gputui.tui.theme import Ground, Look
 from gputui.views.failures import FailureGroup, Failures, device_count, error_message, jobs_with_common_parameters
-from gputui.views.parameters import Parameters
 from gputui.views.waiting import rerun_suffix
 
 from .base import ALWAYS, FullView, LinesView
@@ -41,44 +40,6 @@ from .failure_rows import (
 
 if TYPE_CHECKING:
     from gputui.tui.main_screen import MainScreen
-
-
-SLICE = 0.012
-"""Seconds of reading before keys are handled again."""
-
-
-class FailureReading:
-    """The failures of a session in groups. A long queue is read in slices."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._failures = Failures()
-        self._known = snapshot
-        """The snapshot from which the failures were read."""
-        self._unread: Iterator[Job] | None = iter(snapshot.jobs)
-
-    @property
-    def is_done(self) -> bool:
-        return self._unread is None
-
-    def read_on(self) -> bool:
-        """Read jobs for a short time. Return whether everything has been read."""
-        until = time.monotonic() + SLICE
-        for job in self._unread or ():
-            self._failures.learn(job)
-            if time.monotonic() > until:
-                return False
-        self._unread = None
-        return True
-
-    def groups(self, snapshot: Snapshot, parameters: Parameters) -> list[FailureGroup]:
-        """Return the groups, most recent failure first. Everything must have been read before."""
-        before, self._known = self._known, snapshot
-        if snapshot.first_id != before.first_id:
-            self._failures = Failures(snapshot.jobs)
-        elif snapshot.jobs is not before.jobs:
-            for place in changed_places(snapshot.jobs, before.jobs):
-                self._failures.learn(snapshot.jobs[place])
-        return self._failures.groups(parameters, device_count(snapshot))
 
 
 LONG = 4000
@@ -136,7 +97,9 @@ class FailuresView(FullView):
 
     def __init__(self, main: MainScreen) -> None:
         super().__init__(main, "F", "Failures")
-        self._reading = FailureReading(main.snapshot)
+        self._failures = Failures()
+        self._known = main.snapshot
+        """The snapshot from which the failures were read."""
         self._similar = SimilarJobs()
         self.groups: list[FailureGroup] = []
         self._signature = ""
@@ -165,26 +128,29 @@ class FailuresView(FullView):
             yield self.excerpt
 
     def on_mount(self) -> None:
-        self._read_on()
-
-    def _read_on(self) -> None:
-        """Read the failures in slices, so that keys are handled in between."""
-        if self._reading.read_on():
-            self.paint()
-        else:
-            self.set_timer(0.001, self._read_on)
+        self.run_worker(self.read_queue(self._failures.learn))
 
     # Contents
 
     def renew(self) -> None:
-        if not self._reading.is_done:
+        if not self.queue_is_read:
             self.band.show([(f"   reading {counted(len(self.snapshot.jobs), 'job', 'jobs')}", Look.PAST)])
             return
-        self.groups = self._reading.groups(self.snapshot, self.main.names)
+        self._update()
+        self.groups = self._failures.groups(self.main.names, device_count(self.snapshot))
         self._settle()
         self.band.show(band_facts(self.groups))
         self._show_groups()
         self._show_lower()
+
+    def _update(self) -> None:
+        """Read the jobs that have changed."""
+        snapshot, before, self._known = self.snapshot, self._known, self.snapshot
+        if snapshot.first_id != before.first_id:
+            self._failures = Failures(snapshot.jobs)
+        elif snapshot.jobs is not before.jobs:
+            for place in changed_places(snapshot.jobs, before.jobs):
+                self._failures.learn(snapshot.jobs[place])
 
     def _settle(self) -> None:
         """Keep the cursor on its group and job, or move it to the first ones if they are gone."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
-from itertools import islice
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -41,8 +39,6 @@ if TYPE_CHECKING:
     from gputui.tui.main_screen import MainScreen
 
 
-READ_BATCH = 4000
-"""Number of jobs to read before keys are handled again."""
 DRAWN_EVERY = 0.9
 SPANS_EVERY = 5.0
 """Seconds between requests for the recorded pauses and external processes."""
@@ -60,7 +56,6 @@ class TimelineView(FullView):
         self._timeline = Timeline()
         self._jobs = main.snapshot.jobs
         """The jobs that the timeline contains."""
-        self._unread: Iterator[Job] | None = iter(self._jobs)
         self._spans: list[RecordedSpan] = []
         self._spans_at = float("-inf")
         self._drawn: tuple[object, object, object] | None = None
@@ -75,32 +70,23 @@ class TimelineView(FullView):
         yield self.chart
 
     def on_mount(self) -> None:
-        self._read_on()
-
-    def _read_on(self) -> None:
-        """Read a long queue in pieces, so that keys are handled in between."""
-        if self._unread is None:
-            return
-        jobs = list(islice(self._unread, READ_BATCH))
-        self._timeline.read(jobs)
-        if len(jobs) == READ_BATCH:
-            self.set_timer(0.001, self._read_on)
-            return
-        self._unread = None
-        self._timeline.settle(self.snapshot)
-        found = find_run(self._timeline, self.snapshot, self.main.table.cursor)
-        if found is not None:
-            self._place, self._bar = found
-        self.paint()
+        self.run_worker(self.read_queue(lambda job: self._timeline.read((job,)), self._settle))
 
     # Contents
 
     def renew(self) -> None:
         self._request_spans()
-        if self._unread is None:
+        if self.queue_is_read:
             self._update()
             if self._is_due():
                 self._draw()
+
+    def _settle(self) -> None:
+        """Put the cursor on the job that it was on in the queue."""
+        self._timeline.settle(self.snapshot)
+        found = find_run(self._timeline, self.snapshot, self.main.table.cursor)
+        if found is not None:
+            self._place, self._bar = found
 
     def _is_due(self) -> bool:
         """Return whether to draw: once a second, or immediately if anything except the GPU samples has changed."""
