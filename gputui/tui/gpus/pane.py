@@ -55,13 +55,6 @@ class GpuPane(ScrollView, can_focus=True):
         Binding("enter", "open", "Device", show=False),
     ]
 
-    class DeviceHighlighted(Message):
-        """The message sent when the cursor has moved to a device."""
-
-        def __init__(self, device: DevicePicture) -> None:
-            super().__init__()
-            self.device = device
-
     class DeviceOpened(Message):
         """The message sent when the user has opened a device."""
 
@@ -185,18 +178,13 @@ class GpuPane(ScrollView, can_focus=True):
         after = self._rows_of_cursor()
         for y in {*before, *after}:
             self._repaint(y)
-        self._keep_in_sight(after)
-        if self.device is not None:
-            self.post_message(self.DeviceHighlighted(self.device))
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        if after[0] < top or after[-1] >= top + height:
+            self.scroll_to(y=after[0] if after[0] < top else after[-1] - height + 1, animate=False)
 
     def _rows_of_cursor(self) -> list[int]:
         key = self._key()
         return [row for row, line in enumerate(self._page.lines) if any(spot.key == key for spot in line)] or [0]
-
-    def _keep_in_sight(self, rows: list[int]) -> None:
-        top, height = self.scroll_offset.y, self.scrollable_content_region.height
-        if rows[0] < top or rows[-1] >= top + height:
-            self.scroll_to(y=rows[0] if rows[0] < top else rows[-1] - height + 1, animate=False)
 
     def on_focus(self) -> None:
         for y in self._rows_of_cursor():

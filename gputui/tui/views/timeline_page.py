@@ -29,8 +29,8 @@ Cursor = tuple[JobId, int]
 """The id of a job and the number of its attempt."""
 
 
-class SlotScene(Struct, frozen=True, kw_only=True):
-    """The data from which one slot is drawn."""
+class SlotBars(Struct, frozen=True, kw_only=True):
+    """What is drawn in the line of one slot."""
 
     row: PlaceRow
     active: Bar | None
@@ -38,11 +38,6 @@ class SlotScene(Struct, frozen=True, kw_only=True):
     """The expected end of the running attempt, or None."""
     spans: Sequence[RecordedSpan]
     expected: Sequence[Expected]
-    window: Window
-    now: float
-    cursor: Cursor | None
-    lined: bool
-    """Whether bars are drawn as lines because the terminal has no background colours."""
 
 
 _PAUSES = (SpanKind.PAUSE, SpanKind.DRAIN)
@@ -53,13 +48,13 @@ _LOOKS = {SpanKind.PAUSE: Look.WARNING, SpanKind.DRAIN: Look.WARNING, SpanKind.E
           SpanKind.TROUBLE: Look.FAILURE_BOLD, SpanKind.AWAY: Look.LINE}  # fmt: skip
 
 
-def bar_line(scene: SlotScene) -> Pieces:
+def bar_line(scene: TimelineScene, slot: SlotBars) -> Pieces:
     """Return the bars of a slot with one cell for each column of the window."""
-    drawn = cells(scene.row, scene.window, scene.now, scene.active)
+    drawn = cells(slot.row, scene.window, scene.now, slot.active)
     paper = [(" ", Look.LINE)] * scene.window.columns
-    _draw_idle(paper, scene, drawn)
-    _draw_spans(paper, scene, drawn)
-    _draw_future(paper, scene)
+    _draw_idle(paper, scene, slot, drawn)
+    _draw_spans(paper, scene, slot, drawn)
+    _draw_future(paper, scene, slot)
     at = 0
     while at < len(drawn):
         end = at + 1
@@ -71,7 +66,7 @@ def bar_line(scene: SlotScene) -> Pieces:
     return merged(paper)
 
 
-def _bar(run: Sequence[Cell], scene: SlotScene) -> list[Piece]:
+def _bar(run: Sequence[Cell], scene: TimelineScene) -> list[Piece]:
     """Draw a bar, with its number if it fits. For attempts shorter than a cell, the height is the busy share."""
     bar, first = run[0].bar, run[0]
     assert bar is not None
@@ -94,21 +89,24 @@ def _lined(bar: Bar, room: int) -> str:
     return label.ljust(room, "━" if bar.end is None else "─")
 
 
-def _draw_idle(paper: list[Piece], scene: SlotScene, drawn: Sequence[Cell]) -> None:
+def _draw_idle(paper: list[Piece], scene: TimelineScene, slot: SlotBars, drawn: Sequence[Cell]) -> None:
     """Draw dots where the slot was idle, from the first attempt until now."""
-    if not len(scene.row) and scene.active is None:
+    if len(slot.row):
+        since = slot.row.starts[0]
+    elif slot.active is not None:
+        since = slot.active.start
+    else:
         return
-    since = scene.row.starts[0] if len(scene.row) else scene.active.start if scene.active is not None else 0.0
     first, last = scene.window.column(since), scene.window.column(scene.now)
     for column in range(max(0, first), min(len(paper), last)):
         if drawn[column].bar is None:
             paper[column] = ("·", Look.LINE)
 
 
-def _draw_spans(paper: list[Piece], scene: SlotScene, drawn: Sequence[Cell]) -> None:
+def _draw_spans(paper: list[Piece], scene: TimelineScene, slot: SlotBars, drawn: Sequence[Cell]) -> None:
     """Draw what kept the slot idle in the cells in which nothing ran."""
     window = scene.window
-    for span in sorted(scene.spans, key=lambda span: _PAINT_ORDER.index(span.kind)):
+    for span in sorted(slot.spans, key=lambda span: _PAINT_ORDER.index(span.kind)):
         first = max(0, window.column(span.since))
         last = min(len(paper), max(first + 1, window.column(span.lasts_until(scene.now)) + 1))
         free = [column for column in range(first, last) if drawn[column].bar is None]
@@ -136,16 +134,16 @@ def _write(paper: list[Piece], columns: Sequence[int], text: str, look: Look) ->
             paper[column] = (sign, look)
 
 
-def _draw_future(paper: list[Piece], scene: SlotScene) -> None:
+def _draw_future(paper: list[Piece], scene: TimelineScene, slot: SlotBars) -> None:
     """Draw the rest of the running attempt, then the expected attempts as thin lines."""
     window = scene.window
     after = window.column(scene.now) + 1
-    if scene.active is not None and scene.active_ends is not None:
-        end = window.column(scene.active_ends)
+    if slot.active is not None and slot.active_ends is not None:
+        end = window.column(slot.active_ends)
         for column in range(max(0, after), min(len(paper), end + 1)):
             paper[column] = ("━", Look.RUNNING_BOLD)
         after = max(after, end + 1)
-    for attempt in scene.expected:
+    for attempt in slot.expected:
         first, last = max(after, window.column(attempt.start)), min(len(paper), window.column(attempt.end))
         if 0 <= first < last:
             text = f"┄{attempt.job}" if len(str(attempt.job)) + 1 <= last - first else ""
@@ -153,7 +151,7 @@ def _draw_future(paper: list[Piece], scene: SlotScene) -> None:
                 paper[column] = (sign, Look.PAST)
 
 
-def load_lines(columns: Sequence[HistoryColumn], rows: int, scene: SlotScene) -> list[Pieces]:
+def load_lines(columns: Sequence[HistoryColumn], rows: int, scene: TimelineScene, slot: SlotBars) -> list[Pieces]:
     """Draw the load in gray, and that of external processes in colour. Vertical lines mark pauses and the
     current time.
     """
@@ -163,14 +161,14 @@ def load_lines(columns: Sequence[HistoryColumn], rows: int, scene: SlotScene) ->
         for text, own in row:
             look = Look.OTHERS_2 if own in OTHERS_LOADS else Look.LINE
             paper += [(sign, look) for sign in text]
-        _draw_verticals(paper, scene)
+        _draw_verticals(paper, scene, slot)
         lines.append(merged(paper))
     return lines
 
 
-def _draw_verticals(paper: list[Piece], scene: SlotScene) -> None:
+def _draw_verticals(paper: list[Piece], scene: TimelineScene, slot: SlotBars) -> None:
     now = scene.window.column(scene.now)
-    for span in scene.spans:
+    for span in slot.spans:
         if span.kind in _PAUSES:
             column = scene.window.column(span.since)
             if 0 <= column < len(paper) and paper[column][1] is not Look.OTHERS_2:
@@ -359,28 +357,23 @@ def columns_of(screen: int) -> int:
 
 def lines(scene: TimelineScene) -> list[Line]:
     """Return the lines of the scene. Their number and width are exactly those of the scene."""
-    places = scene.timeline.places(scene.snapshot)
+    snapshot = scene.snapshot
+    places = scene.timeline.places(snapshot)
     per = _lines_each(scene.height, len(places))
     room = max(1, (scene.height - 2 - min(_LEAST_BELOW, scene.height // 4)) // per)
-    shown = _in_sight(places, scene.place, room)
-    page_lines: list[Pieces] = [_ticks(scene)]
-    active, ends, to_come = _now(scene)
-    worked = scene.timeline.worked(scene.snapshot, scene.now)
-    for place in shown:
-        slot = _scene(scene, place, active.get(place), ends, to_come.get(place, ()))
-        page_lines += _slot(scene, place, slot, per, worked)
-    cursor = cursor_line(scene.snapshot, scene.cursor, scene.place, scene.name_of, scene.now, scene.width)
-    below = lines_below(scene, places, active, scene.height - len(page_lines) - 1)
-    page = [*map(Line, page_lines), cursor, *map(Line, below), *([Line()] * scene.height)]
-    return [Line(fit(line.pieces, scene.width), line.ground) for line in page[: scene.height]]
-
-
-def _now(scene: TimelineScene) -> tuple[dict[SlotPlace, Bar], dict[JobId, float], dict[SlotPlace, list[Expected]]]:
-    snapshot = scene.snapshot
     active = dict(running(snapshot))
     etas = ((bar.job, snapshot.job_eta(snapshot[bar.job], scene.now)) for bar in active.values())
     ends = {job: end for job, end in etas if end is not None}
-    return active, ends, expected(scene.timeline, snapshot, scene.now, scene.window.end, ends)
+    to_come = expected(scene.timeline, snapshot, scene.now, scene.window.end, ends)
+    worked = scene.timeline.worked(snapshot, scene.now)
+    page_lines: list[Pieces] = [_ticks(scene)]
+    for place in _in_sight(places, scene.place, room):
+        slot = _slot(scene, place, active.get(place), ends, to_come.get(place, ()))
+        page_lines += _slot_lines(scene, place, slot, per, worked)
+    cursor = cursor_line(snapshot, scene.cursor, scene.place, scene.name_of, scene.now, scene.width)
+    below = lines_below(scene, places, active, scene.height - len(page_lines) - 1)
+    page = [*map(Line, page_lines), cursor, *map(Line, below), *([Line()] * scene.height)]
+    return [Line(fit(line.pieces, scene.width), line.ground) for line in page[: scene.height]]
 
 
 def _lines_each(height: int, slots: int) -> int:
@@ -395,9 +388,9 @@ def _in_sight(places: list[SlotPlace], cursor: SlotPlace | None, room: int) -> l
     return places[first : first + room]
 
 
-def _scene(
+def _slot(
     scene: TimelineScene, place: SlotPlace, active: Bar | None, ends: dict[JobId, float], to_come: Sequence[Expected]
-) -> SlotScene:
+) -> SlotBars:
     window = scene.window
     spans = [
         span for span in scene.spans
@@ -409,23 +402,22 @@ def _scene(
     if active is not None and active_ends is None and active.job in scene.snapshot and not is_unknown:
         length = scene.timeline.typical(scene.snapshot[active.job].spec.group)
         active_ends = max(scene.now, active.start + length) if length is not None else None
-    return SlotScene(row=scene.timeline.row(place), active=active, active_ends=active_ends, spans=spans,
-                     expected=to_come, window=window, now=scene.now, cursor=scene.cursor,
-                     lined=scene.lined)  # fmt: skip
+    row = scene.timeline.row(place)
+    return SlotBars(row=row, active=active, active_ends=active_ends, spans=spans, expected=to_come)
 
 
-def _slot(
-    scene: TimelineScene, place: SlotPlace, slot: SlotScene, per: int, worked: tuple[float, float]
+def _slot_lines(
+    scene: TimelineScene, place: SlotPlace, slot: SlotBars, per: int, worked: tuple[float, float]
 ) -> list[Pieces]:
     device = device_at(scene.picture, place)
-    slot_lines: list[Pieces] = [(*_label(scene, place, device), *bar_line(slot), *_figures(scene, slot, worked))]
+    slot_lines: list[Pieces] = [(*_label(scene, place, device), *bar_line(scene, slot), *_figures(scene, slot, worked))]
     graph_rows = min(2, per - 1) if per < 3 else per - 2
     if graph_rows:
         histories = scene.picture.history
         window = scene.window
         key = device.key if device is not None else ""
         dots = between(histories, key, window.start, window.step / 2, 2 * window.columns)
-        for at, line in enumerate(load_lines(dots, graph_rows, slot)):
+        for at, line in enumerate(load_lines(dots, graph_rows, scene, slot)):
             word = "   load" if not at and per > 2 and scene.width >= WIDE and device is not None else ""
             slot_lines.append(((word.ljust(scene.left), Look.PAST), *line))
     return slot_lines + [()] * (per - len(slot_lines))
@@ -449,7 +441,7 @@ def _label(scene: TimelineScene, place: SlotPlace, device: DeviceSample | None) 
             (f" {cut(name, room)}".ljust(scene.left - 1 - len(number)), Look.PAST)]  # fmt: skip
 
 
-def _figures(scene: TimelineScene, slot: SlotScene, worked: tuple[float, float]) -> list[Piece]:
+def _figures(scene: TimelineScene, slot: SlotBars, worked: tuple[float, float]) -> list[Piece]:
     """Return how busy the slot was in the window and how many attempts it ran."""
     since, until = max(scene.window.start, worked[0]), min(scene.window.end, worked[1])
     if until <= since:
