@@ -76,10 +76,8 @@ class Stage:
 
 def drafts() -> list[Draft]:
     return [
-        Draft(
-            f"python train.py --net {net} --lr {rate} --bs {batch}", line, params={"net": net, "lr": rate, "bs": batch}
-        )
-        for line, (net, rate, batch) in enumerate(_parameters(), start=1)
+        Draft(f"python train.py --net {net} --lr {rate} --bs {batch}", params={"net": net, "lr": rate, "bs": batch})
+        for net, rate, batch in _parameters()
     ]
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
 from .settings import NO_SETTINGS, JobSettings, settings_in
 from .source import BadInput, Draft, missing, shown
 from .values import BadValue
-
-__all__ = ["LONGEST_COMMAND", "CommandLines", "parse_command_list", "read_command_list", "unreadable"]
 
 LARGEST = 64 << 20
 """Maximum size in bytes of a file that is read as a whole."""
@@ -88,11 +85,10 @@ def decoded(data: bytes, origin: str) -> str:
 
 
 class CommandLines:
-    """An incremental parser. It is fed bytes, returns the commands in complete lines, and stops at invalid input."""
+    """An incremental parser, which returns a command when its last line is complete."""
 
     def __init__(self, origin: str, after_line: int = 0) -> None:
         self._origin = origin
-        self._complete: deque[bytes] = deque()
         self._rest = b""
         self._line = after_line
         self._pieces: list[str] = []
@@ -101,12 +97,11 @@ class CommandLines:
         self._settings: dict[str, Any] = {}
         """Settings from `#:` lines, which apply to the next command."""
         self._settings_line = 0
-        self._refused: BadInput | None = None
 
     @property
     def between_commands(self) -> bool:
-        """Whether the input read so far ends between two commands, with nothing left to complete or to return."""
-        return not (self._complete or self._rest or self._pieces or self._settings)
+        """Whether the input read so far ends between two commands, with nothing left to complete."""
+        return not (self._rest or self._pieces or self._settings)
 
     def feed(self, data: bytes) -> Iterator[Draft]:
         """Yield the commands completed by `data`.
@@ -114,37 +109,24 @@ class CommandLines:
         The commands before an invalid line are yielded before BadInput is raised.
         """
         *complete, self._rest = (self._rest + data).split(b"\n")
-        self._complete.extend(complete)
-        return self._drafts()
+        for line in complete:
+            if draft := self.parse(line):
+                yield draft
+        self._check_length(self._rest, self._line + 1)
 
     def finish(self) -> list[Draft]:
         """End the input and return the command on a last line without a newline, if there is one."""
-        drafts = list(self._drafts())
-        if self._rest:
-            last, self._rest = self._rest, b""
-            self._complete.append(last)
-            drafts += self._drafts()
+        last, self._rest = self._rest, b""
+        draft = self.parse(last) if last else None
         if self._pieces:
             raise self._bad("ends in a backslash, but no line follows; remove the backslash")
         if self._settings:
             reason = "settings without a following command; add one or remove them"
             raise BadInput.at(self._origin, self._settings_line, reason)
-        return drafts
+        return [draft] if draft else []
 
-    def _drafts(self) -> Iterator[Draft]:
-        if self._refused:
-            raise self._refused
-        try:
-            while self._complete:
-                draft = self._parse(self._complete.popleft())
-                if draft:
-                    yield draft
-            self._check_length(self._rest, self._line + 1)
-        except BadInput as refused:
-            self._refused = refused
-            raise
-
-    def _parse(self, raw: bytes) -> Draft | None:
+    def parse(self, raw: bytes) -> Draft | None:
+        """Parse one line, without its newline. Return the command that it completes, if any."""
         self._line += 1
         self._check_length(raw, self._line)
         text = self._decoded(raw).rstrip("\r")
@@ -156,7 +138,6 @@ class CommandLines:
         if self._is_continued(text):
             self._pieces[-1] = text[:-1]
             return None
-        first_line = self._line - len(self._pieces) + 1
         command = "".join(self._pieces).strip()
         self._pieces.clear()
         self._piece_bytes = 0
@@ -166,7 +147,7 @@ class CommandLines:
             raise self._bad("ends in ;; like a GPUPeasy batch; name it .esy or use --format peasy")
         settings = JobSettings(**self._settings) if self._settings else NO_SETTINGS
         self._settings = {}
-        return Draft(command, first_line, settings)
+        return Draft(command, settings)
 
     def _parse_comment(self, text: str) -> None:
         if not text.startswith("#:"):

@@ -177,7 +177,8 @@ class Follower:
             self._lines = CommandLines(self._path, after_line=self._line)
             return
         try:
-            drafts += self._lines.feed(line + b"\n")
+            if draft := self._lines.parse(line):
+                drafts.append(draft)
         except BadInput as bad:
             complaints.append(f"{bad}; skipped")
             self._lines = CommandLines(self._path, after_line=self._line)

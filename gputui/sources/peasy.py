@@ -16,8 +16,6 @@ from .settings import JobSettings
 from .source import BadInput, Draft, shown
 from .values import BadValue, text
 
-__all__ = ["parse_batch", "read_batch"]
-
 
 def read_batch(path: str) -> list[Draft]:
     return parse_batch(read_whole(path, "a batch"), path)
@@ -27,6 +25,7 @@ def parse_batch(data: bytes, origin: str) -> list[Draft]:
     """Return all jobs in a batch. A single error rejects the whole batch."""
     batch = decoded(data, origin).replace("\r\n", "\n").replace("\r", "\n")
     drafts: list[Draft] = []
+    first_lines: dict[str | None, int] = {}
     errors: list[str] = []
     line = 1
     for written in batch.split(";;;"):
@@ -35,16 +34,14 @@ def parse_batch(data: bytes, origin: str) -> list[Draft]:
         if not written.strip():
             continue
         try:
-            drafts.append(_draft(written, begins))
+            draft = _draft(written)
+            outfile = draft.settings.outfile
+            if outfile in first_lines:
+                raise BadValue(f"outfile {outfile} is already used on line {first_lines[outfile]}")
+            first_lines[outfile] = begins
+            drafts.append(draft)
         except (BadValue, BadTable) as bad:
             errors.append(f"{shown(origin)}, line {begins}: {bad}")
-    first_lines: dict[str | None, int] = {}
-    for draft in drafts:
-        outfile = draft.settings.outfile
-        if (first := first_lines.get(outfile)) is not None:
-            errors.append(f"{shown(origin)}, line {draft.line}: outfile {outfile} is already used on line {first}")
-        else:
-            first_lines[outfile] = draft.line
     if errors:
         more = f" ({counted(len(errors) - 1, 'more job is', 'more jobs are')} invalid)" if len(errors) > 1 else ""
         raise BadInput(f"{errors[0]}{more}")
@@ -53,7 +50,7 @@ def parse_batch(data: bytes, origin: str) -> list[Draft]:
     return drafts
 
 
-def _draft(written: str, line: int) -> Draft:
+def _draft(written: str) -> Draft:
     parts = [stripped for part in written.split(";;") if (stripped := part.replace("\n", " ").strip())]
     if len(parts) != 3:
         raise BadValue(f"a job needs three parts, NAME;; OUTFILE;; COMMAND;;; but this one has {len(parts)}")
@@ -62,4 +59,4 @@ def _draft(written: str, line: int) -> Draft:
         shlex.split(command)
     except ValueError:
         raise BadValue(f"unclosed quote in {command!r}") from None
-    return Draft(checked_command(command), line, JobSettings(name=text(name), outfile=text(outfile)))
+    return Draft(checked_command(command), JobSettings(name=text(name), outfile=text(outfile)))

@@ -16,8 +16,6 @@ from gputui.core.parameters import with_updated_params
 from .settings import LEARN, NO_SETTINGS, JobSettings
 from .values import bytes_or_share, memory_text
 
-__all__ = ["BadInput", "Draft", "Occurrences", "changed_spec", "has_identity", "settings_of", "specs"]
-
 RETRIES_OF_KINDS = 2
 """Default of `retries` for a job with `retry_on`."""
 _ASKED = ("gpus", "devices", "memory")
@@ -38,8 +36,6 @@ class Draft(Struct, frozen=True):
     """A command as a source read it, without directory, environment and identity."""
 
     command: str
-    line: int
-    """Number of the line where the command begins in its source, starting at 1."""
     settings: JobSettings = NO_SETTINGS
     params: dict[str, str] = EMPTY
     """The parameters of a sweep, by name."""

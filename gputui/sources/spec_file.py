@@ -39,7 +39,7 @@ class Combinations(Struct, kw_only=True, frozen=True):
     seed: Annotated[int, Meta(description="seed of the sample")] | None = None
 
 
-def _matrix_drafts(value: object, defaults: JobTable, place: Place, line: int) -> Iterator[Draft]:
+def _matrix_drafts(value: object, defaults: JobTable, place: Place) -> Iterator[Draft]:
     """Yield the jobs of a matrix.
 
     {names} in command, name, outfile, cwd and env are replaced by the values of parameters.
@@ -49,12 +49,12 @@ def _matrix_drafts(value: object, defaults: JobTable, place: Place, line: int) -
     wanted = converted({key: entry for key, entry in whole.items() if key in own}, Combinations, place)
     table = read_table(whole, place, own)
     try:
-        yield from _fill_matrix(wanted, table, defaults, line)
+        yield from _fill_matrix(wanted, table, defaults)
     except BadTable as bad:
         raise BadTable(str(bad), (*place, *bad.place)) from None
 
 
-def _fill_matrix(wanted: Combinations, table: JobTable, defaults: JobTable, line: int) -> Iterator[Draft]:
+def _fill_matrix(wanted: Combinations, table: JobTable, defaults: JobTable) -> Iterator[Draft]:
     if not wanted.parameters and not wanted.include:
         raise BadTable("no parameters; add [matrix.parameters] with lists of values")
     combinations = [*_grid(wanted), *map(_texts, wanted.include)]
@@ -65,10 +65,10 @@ def _fill_matrix(wanted: Combinations, table: JobTable, defaults: JobTable, line
     patterns = {key: _pattern(value, names, key) for key, value in texts.items()}
     base = table.settings.over(defaults.settings)
     for params in combinations:
-        yield _draft(params, patterns, base, line)
+        yield _draft(params, patterns, base)
 
 
-def _draft(params: Params, patterns: dict[str, CommandPattern], base: JobSettings, line: int) -> Draft:
+def _draft(params: Params, patterns: dict[str, CommandPattern], base: JobSettings) -> Draft:
     filled = {key: _fill(pattern, params, key) for key, pattern in patterns.items()}
     command = checked_command(filled.pop("command"))
     variables = {key[4:]: filled.pop(key) for key in list(filled) if key.startswith("env.")}
@@ -77,7 +77,7 @@ def _draft(params: Params, patterns: dict[str, CommandPattern], base: JobSetting
         changes["key"] = line_key(filled["key"], params)
     if variables:
         changes["variables"] = {**(base.variables or {}), **variables}
-    return Draft(command, line, replace(base, **changes), params)
+    return Draft(command, replace(base, **changes), params)
 
 
 def _pattern(text: str, names: Iterable[str], key: str) -> CommandPattern:
@@ -160,7 +160,7 @@ def read_spec(path: str) -> list[Draft]:
 
 def parse_spec(document: SpecDocument) -> list[Draft]:
     try:
-        drafts = list(_drafts(converted(document.value or {}, SpecFile), document))
+        drafts = list(_drafts(converted(document.value or {}, SpecFile)))
     except BadTable as bad:
         raise bad_input(document.origin, document.line(bad.place), bad) from None
     if not drafts:
@@ -168,7 +168,7 @@ def parse_spec(document: SpecDocument) -> list[Draft]:
     return drafts
 
 
-def _drafts(spec: SpecFile, document: SpecDocument) -> Iterator[Draft]:
+def _drafts(spec: SpecFile) -> Iterator[Draft]:
     defaults = read_table(spec.defaults, ("defaults",))
     for number, value in enumerate(spec.job):
         place: Place = ("job", number)
@@ -179,11 +179,11 @@ def _drafts(spec: SpecFile, document: SpecDocument) -> Iterator[Draft]:
             command = checked_command(job.command or defaults.command or settings.task)
         except BadTable as bad:
             raise BadTable(str(bad), place) from None
-        yield Draft(command, document.line(place) or number + 1, settings)
+        yield Draft(command, settings)
     several = isinstance(spec.matrix, list)
     for number, value in enumerate(spec.matrix if isinstance(spec.matrix, list) else [spec.matrix]):
         place = ("matrix", number) if several else ("matrix",)
-        yield from _matrix_drafts(value, defaults, place, document.line(place) or 1)
+        yield from _matrix_drafts(value, defaults, place)
 
 
 def schema() -> dict[str, Any]:

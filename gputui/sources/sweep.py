@@ -251,12 +251,12 @@ class Sweep:
         if sampling is Sampling.SHUFFLED and n_samples is None and self.grid_size > MOST_SHUFFLED:
             raise BadInput(f"{self.grid_size:,} combinations are too many to shuffle; sample with --n-samples")
         if self.count:
-            self._draft(0, 0)
+            self._draft(0)
 
     def __iter__(self) -> Iterator[Draft]:
         repeated = Counter[str]()
-        for line, index in enumerate(self._order(), start=1):
-            draft = self._draft(index, line)
+        for index in self._order():
+            draft = self._draft(index)
             if draft.settings.key is not None and not self._settings["key"].used:
                 # A value may be listed twice on purpose, so that its command runs twice.
                 key = line_key(draft.settings.key, self._combination(index), repeated)
@@ -280,11 +280,11 @@ class Sweep:
         chance.shuffle(order)
         return islice(order, self.count)
 
-    def _draft(self, index: int, line: int) -> Draft:
+    def _draft(self, index: int) -> Draft:
         params = self._combination(index)
         filled = {key: pattern.fill(params) for key, pattern in self._settings.items()}
         settings = replace(NO_SETTINGS, **filled) if filled else NO_SETTINGS
-        return Draft(self._pattern.fill(params), line, settings, {name: params[name] for name in self._job_params})
+        return Draft(self._pattern.fill(params), settings, {name: params[name] for name in self._job_params})
 
     def _combination(self, index: int) -> dict[str, str]:
         chosen: list[str] = []

@@ -83,8 +83,7 @@ class TaskConfig(msgspec.Struct, frozen=True):
     def specs(self, *, cwd: str, environment: str, defaults: JobSettings = NO_SETTINGS) -> tuple[JobSpec, ...]:
         """Return a spec for each instance. The identity of a spec is the instance's directory."""
         drafts = [
-            Draft(self._command(instance.work_dir, cwd), number, JobSettings(name=instance.name))
-            for number, instance in enumerate(self.instances, 1)
+            Draft(self._command(instance.work_dir, cwd), JobSettings(name=instance.name)) for instance in self.instances
         ]
         task_specs = specs(
             drafts, cwd=cwd, environment=environment, group=self.origin, defaults=defaults, occurrences=Occurrences()

@@ -100,7 +100,7 @@ def draft_of(job: object, origin: str, number: int) -> Draft:
     """Convert an item's mapping into a draft. BadInput names the item and the invalid key."""
     try:
         table = read_table(job)
-        return Draft(checked_command(table.command or table.settings.task), number, table.settings)
+        return Draft(checked_command(table.command or table.settings.task), table.settings)
     except BadTable as bad:
         raise BadInput(f"{shown(origin)}, item {number}: {bad}") from None
 

@@ -106,7 +106,7 @@ def job_settings(options: Options) -> JobSettings:
 
 
 def work(options: Options) -> int:
-    draft = Draft(command(options), 1)
+    draft = Draft(command(options))
     print_added(options, add_all(options, [draft], job_settings(options), "add"))
     return 0
 

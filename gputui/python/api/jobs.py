@@ -231,7 +231,7 @@ def make_spec(
     except BadTable as bad:
         raise ValueError(str(bad)) from None
     settings = JobSettings(variables=variables).over(settings) if variables else settings
-    (job_spec,) = specs([Draft(command, 1, settings, params or {})], cwd=storable(os.getcwd()), environment="")
+    (job_spec,) = specs([Draft(command, settings, params or {})], cwd=storable(os.getcwd()), environment="")
     return job_spec
 
 

@@ -88,7 +88,7 @@ def test_applying_a_reload_leaves_nothing_to_apply(before: list[str], after: lis
 
 
 def _specs(commands: list[str]) -> tuple[JobSpec, ...]:
-    drafts = [Draft(command, line) for line, command in enumerate(commands)]
+    drafts = list(map(Draft, commands))
     return specs(drafts, cwd="/w", environment="e", group="g", occurrences=Occurrences())
 
 

@@ -59,16 +59,11 @@ def test_commands_of_a_list(text: str, expected: list[str]) -> None:
     assert commands(text) == expected
 
 
-def test_a_draft_knows_the_line_it_begins_on() -> None:
-    drafts = parse_command_list(b"# c\na \\\n  b\n\nc\n", "jobs.txt")
-    assert [draft.line for draft in drafts] == [2, 5]
-
-
 def test_settings_are_for_the_next_command_only() -> None:
     text = b'#: name="lr 0.1" gpus=2\n# a comment between\n#:priority=50\n\na\nb\n'
     assert parse_command_list(text, "jobs.txt") == [
-        Draft("a", 5, JobSettings(name="lr 0.1", gpus=2, priority=50)),
-        Draft("b", 6),
+        Draft("a", JobSettings(name="lr 0.1", gpus=2, priority=50)),
+        Draft("b"),
     ]
 
 
@@ -87,7 +82,7 @@ def test_settings_are_for_the_next_command_only() -> None:
     ],
 )
 def test_settings_as_they_are_written(line: str, settings: JobSettings) -> None:
-    assert parse_command_list(f"{line}\nls\n".encode(), "f") == [Draft("ls", 2, settings)]
+    assert parse_command_list(f"{line}\nls\n".encode(), "f") == [Draft("ls", settings)]
 
 
 @pytest.mark.parametrize(
@@ -204,22 +199,18 @@ def test_any_bytes_are_commands_or_a_message(data: bytes) -> None:
 
 def test_commands_are_returned_as_soon_as_they_are_complete() -> None:
     lines = CommandLines("-")
-    assert list(lines.feed(b"one\ntw")) == [Draft("one", 1)]
+    assert list(lines.feed(b"one\ntw")) == [Draft("one")]
     assert list(lines.feed(b"o \\\n")) == []
-    assert list(lines.feed(b"three\nfour")) == [Draft("two three", 2)]
-    assert lines.finish() == [Draft("four", 4)]
+    assert list(lines.feed(b"three\nfour")) == [Draft("two three")]
+    assert lines.finish() == [Draft("four")]
 
 
-def test_nothing_follows_bad_input() -> None:
+def test_commands_before_bad_input_are_returned_first() -> None:
     lines = CommandLines("-")
     given_before = lines.feed(b"one\n\0\ntwo\n")
-    assert next(given_before) == Draft("one", 1)
+    assert next(given_before) == Draft("one")
     with pytest.raises(BadInput, match="line 2"):
         next(given_before)
-    with pytest.raises(BadInput, match="line 2"):
-        list(lines.feed(b"three\n"))
-    with pytest.raises(BadInput, match="line 2"):
-        lines.finish()
 
 
 def test_an_endless_line_is_refused_before_it_ends() -> None:
@@ -235,7 +226,7 @@ def test_a_long_file_is_read_to_its_end(tmp_path: Path) -> None:
     file.write_text(f"{'a' * 997}\n" * 4_000 + "b")
     drafts = read_command_list(str(file))
     assert len(drafts) == 4_001
-    assert drafts[-1] == Draft("b", 4_001)
+    assert drafts[-1] == Draft("b")
     assert {draft.command for draft in drafts[:-1]} == {"a" * 997}
 
 

@@ -54,7 +54,7 @@ def test_a_formatted_value_is_parsed_to_the_same_value(key: str) -> None:
 
 def test_the_settings_of_a_job_are_those_it_was_given() -> None:
     given = JobSettings(**{setting.field: setting.read(WRITTEN[key]) for key, setting in SETTINGS.items()})
-    (spec,) = specs([Draft("train", 1, given)], cwd="/w", environment="e")
+    (spec,) = specs([Draft("train", given)], cwd="/w", environment="e")
     assert settings_of(spec) == given
     blank = JobSpec(command="train", cwd="/w", environment="e")
     assert changed_spec(blank, "train", given) == spec

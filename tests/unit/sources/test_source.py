@@ -26,8 +26,8 @@ def one(draft: Draft, *, defaults: JobSettings | None = None, occurrences: Occur
 
 
 def test_a_bare_command_gets_every_default() -> None:
-    assert one(Draft("ls", 1)) == JobSpec(command="ls", cwd="/work", environment="e1", group="jobs")
-    assert one(Draft("ls", 1)).priority == DEFAULT_PRIORITY
+    assert one(Draft("ls")) == JobSpec(command="ls", cwd="/work", environment="e1", group="jobs")
+    assert one(Draft("ls")).priority == DEFAULT_PRIORITY
 
 
 def test_every_setting_reaches_the_spec() -> None:
@@ -58,20 +58,20 @@ def test_every_setting_reaches_the_spec() -> None:
 
 def test_settings_of_a_line_override_the_defaults() -> None:
     defaults = JobSettings(priority=10, gpus=4, hold=True)
-    spec = one(Draft("ls", 1, JobSettings(gpus=0, hold=False)), defaults=defaults)
+    spec = one(Draft("ls", JobSettings(gpus=0, hold=False)), defaults=defaults)
     assert (spec.priority, spec.request.gpus, spec.hold) == (10, 0, False)
 
 
 def test_defaults_may_name_the_group_and_the_directory() -> None:
-    spec = one(Draft("ls", 1), defaults=JobSettings(group="project", cwd="/data"))
+    spec = one(Draft("ls"), defaults=JobSettings(group="project", cwd="/data"))
     assert (spec.group, spec.cwd) == ("project", "/data")
 
 
 def test_paths_are_relative_to_the_job_s_directory_or_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ann")
-    spec = one(Draft("ls", 1, JobSettings(cwd="~/x/../y", outfile="logs/a.log")))
+    spec = one(Draft("ls", JobSettings(cwd="~/x/../y", outfile="logs/a.log")))
     assert (spec.cwd, spec.outfile) == ("/home/ann/y", "/home/ann/y/logs/a.log")
-    assert one(Draft("ls", 1, JobSettings(outfile="/abs/a.log"))).outfile == "/abs/a.log"
+    assert one(Draft("ls", JobSettings(outfile="/abs/a.log"))).outfile == "/abs/a.log"
 
 
 def numbers(drafts: list[Draft], occurrences: Occurrences | None) -> list[int | None]:
@@ -80,28 +80,28 @@ def numbers(drafts: list[Draft], occurrences: Occurrences | None) -> list[int | 
 
 
 def test_equal_commands_of_one_load_are_numbered() -> None:
-    drafts = [Draft("a", 1), Draft("b", 2), Draft("a", 3), Draft("a", 4)]
+    drafts = [Draft("a"), Draft("b"), Draft("a"), Draft("a")]
     assert numbers(drafts, Occurrences()) == [1, 1, 2, 3]
 
 
 def test_the_count_continues_over_all_files_of_a_load() -> None:
     occurrences = Occurrences()
-    assert numbers([Draft("a", 1)], occurrences) == [1]
-    assert numbers([Draft("a", 1)], occurrences) == [2]
+    assert numbers([Draft("a")], occurrences) == [1]
+    assert numbers([Draft("a")], occurrences) == [2]
 
 
 def test_the_same_command_in_another_directory_is_another_job() -> None:
-    drafts = [Draft("a", 1), Draft("a", 2, JobSettings(cwd="other")), Draft("a", 3, JobSettings(cwd="/work"))]
+    drafts = [Draft("a"), Draft("a", JobSettings(cwd="other")), Draft("a", JobSettings(cwd="/work"))]
     assert numbers(drafts, Occurrences()) == [1, 1, 2]
 
 
 def test_without_identity_there_is_no_number() -> None:
-    assert numbers([Draft("a", 1), Draft("a", 2)], None) == [None, None]
+    assert numbers([Draft("a"), Draft("a")], None) == [None, None]
 
 
 def test_a_changed_setting_does_not_change_the_identity() -> None:
-    plain = one(Draft("a", 1), occurrences=Occurrences())
-    urgent = one(Draft("a", 9, JobSettings(priority=99)), occurrences=Occurrences())
+    plain = one(Draft("a"), occurrences=Occurrences())
+    urgent = one(Draft("a", JobSettings(priority=99)), occurrences=Occurrences())
     assert (plain.cwd, plain.command, plain.occurrence) == (urgent.cwd, urgent.command, urgent.occurrence)
 
 
