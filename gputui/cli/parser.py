@@ -175,6 +175,8 @@ class Parser(argparse.ArgumentParser):
         if action.choices is None or value in action.choices:
             return
         choices = [str(choice) for choice in action.choices]
+        from gputui.sources.values import closest_match
+
         near = closest_match(str(value), choices)
         hint = f"; did you mean {near}?" if near else ""
         raise argparse.ArgumentError(action, f"{str(value)!r} is not one of {', '.join(choices)}{hint}")
@@ -198,6 +200,8 @@ class Parser(argparse.ArgumentParser):
             refuse(f"{self.prog.removeprefix('gputui ')} has no option {word}; {hint}")
         if word[:1] != "-":
             refuse(f"unexpected {word!r}; usage: {self.synopsis}")
+        from gputui.sources.values import closest_match
+
         offered = self._offered(word)
         near = OTHER_NAMES[word] if OTHER_NAMES.get(word) in offered else closest_match(word, offered)
         hint = f"; did you mean {near}?" if near else ""
@@ -253,9 +257,3 @@ def whole_number(written: str) -> int:
     if not (written.isascii() and written.isdecimal()):
         raise argparse.ArgumentTypeError(f"invalid number {written!r}: use 0, 1, 2 …")
     return int(written)
-
-
-def closest_match(word: str, known_words: Iterable[str]) -> str | None:
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(word, list(known_words), n=1)), None)

@@ -118,8 +118,9 @@ def _unknown_command(words: list[str]) -> str | None:
     """Return an error message if the first word is neither a command nor a file."""
     import os
 
+    from gputui.sources.values import closest_match
+
     from .commands import SUBCOMMANDS
-    from .parser import closest_match
 
     if not words or words[0].startswith("-") or os.path.lexists(words[0]):
         return None
@@ -132,7 +133,7 @@ def _nearest_file(path: str) -> str | None:
     import os
     import shlex
 
-    from .parser import closest_match
+    from gputui.sources.values import closest_match
 
     directory, name = os.path.split(path)
     try:

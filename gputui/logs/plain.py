@@ -12,15 +12,16 @@ from gputui.core.regex import lazy_regex
 NEWLINE_SIGN = "␤"
 
 # Each body ends at the next escape, so that the search is linear even for many unterminated sequences.
-_ESCAPES = r"""
+_ESCAPES = lazy_regex(
+    r"""
     (?: \x1b\[ | \x9b ) [0-?]*+ [\ -/]*+ [@-~]                                      # CSI: colours, cursor
   | (?: \x1b[\]PX^_] | [\x9d\x90\x98\x9e\x9f] ) [^\x07\x1b\x9c\n]*+ (?: \x07 | \x1b\\ | \x9c )  # OSC, DCS …
   | \x1b [\ -/]*+ [0-~]                                                              # the short ones
   | \x1b
-    """
-
-_SURROGATES = "[\ud800-\udfff]"
-_compiled: tuple[re.Pattern[str], re.Pattern[str]] | None = None
+    """,
+    re.VERBOSE,
+)
+_SURROGATES = lazy_regex("[\ud800-\udfff]")
 
 _CONTROLS = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)])
 _DIRECTIONS = dict.fromkeys([0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
@@ -37,20 +38,12 @@ def plain(text: str) -> str:
     if text.isprintable():
         return text
     one_line = without_escapes(text).replace("\r\n", "\n").translate(_TABLE)
-    return _patterns()[1].sub("\ufffd", one_line)
+    return _SURROGATES.sub("\ufffd", one_line)
 
 
 def without_escapes(text: str) -> str:
     """Remove escape sequences but no other control characters."""
-    return _patterns()[0].sub("", text)
-
-
-def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    # Compiled on first use, because most text is printable and commands must start fast.
-    global _compiled
-    if _compiled is None:
-        _compiled = (re.compile(_ESCAPES, re.VERBOSE), re.compile(_SURROGATES))
-    return _compiled
+    return _ESCAPES.sub("", text)
 
 
 # Logs for a pager

@@ -329,11 +329,8 @@ def _settings(file: str, table: Mapping[str, Any], where: str = "") -> ValuesWit
             flat[key] = value
     for key in flat:
         if key not in KEYS and not key.startswith(KEYMAP):
-            from difflib import get_close_matches
-
-            near = get_close_matches(key.replace("-", "_"), KEYS, n=1)
-            hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(KEYS)}"
-            raise ConfigError(f"{file}: {where}{key} is not a setting{hint}")
+            hint = values.suggestion(key.replace("-", "_"), KEYS)
+            raise ConfigError(f"{file}: {where}{key} is not a setting; {hint}")
     return {key: (_parse(f"{file}: {where}{key}", key, value), file) for key, value in flat.items()}
 
 

@@ -1,9 +1,9 @@
-"""TOML and YAML files as typed values, with line numbers for messages."""
+"""Jobs as tables of settings: TOML and YAML files, with line numbers for messages, and mappings of yielders."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -11,9 +11,10 @@ from msgspec import Struct
 
 from gputui.core.regex import lazy_regex
 
-from .command_list import decoded, read_whole
-from .settings import no_setting
+from .command_list import LONGEST_COMMAND, decoded, read_whole
+from .settings import NO_SETTINGS, SETTINGS, JobSettings, known_setting, no_setting
 from .source import BadInput, shown
+from .values import BadValue
 
 Place = tuple[str | int, ...]
 
@@ -91,19 +92,16 @@ def _yaml_line(node: Any, place: Place) -> int | None:
 
 
 _TABLE = lazy_regex(r"\s*(\[{1,2})\s*([^\]]+?)\s*\]{1,2}\s*(?:#.*)?")
+_MULTI_LINE = lazy_regex(r"(\"{3}|'{3}).*?\1", re.DOTALL)
 _KEY = lazy_regex(r"""\s*("[^"]*"|'[^']*'|[\w-]+)\s*[=.]""")
 
 
-def line_of(text: str, place: tuple[str | int, ...]) -> int | None:
+def line_of(text: str, place: Place) -> int | None:
     """Return the line of a key or of its table's header. It is a guess that is good enough for messages."""
     wanted = [str(step) for step in place]
     counts: dict[str, int] = {}
     table: list[str] = []
-    inside: str | None = None
-    for number, line in enumerate(text.split("\n"), start=1):
-        inside, was_inside = _multi_line(line, inside), inside is not None
-        if was_inside:
-            continue
+    for number, line in enumerate(_MULTI_LINE.sub(_blanked, text).split("\n"), start=1):
         header = _TABLE.fullmatch(line)
         if header:
             table = _entered(header[2], counts, is_list=header[1] == "[[")
@@ -128,20 +126,8 @@ def _entered(name: str, counts: dict[str, int], *, is_list: bool) -> list[str]:
     return place
 
 
-def _multi_line(line: str, inside: str | None) -> str | None:
-    """Return the quotes of a multi-line string that continues after this line, or None."""
-    rest = line
-    while True:
-        if inside is not None:
-            _, closing, rest = rest.partition(inside)
-            if not closing:
-                return inside
-            inside = None
-        places = [(place, quotes) for quotes in ('"' * 3, "'" * 3) if (place := rest.find(quotes)) >= 0]
-        if not places:
-            return None
-        place, inside = min(places)
-        rest = rest[place + 3 :]
+def _blanked(multi_line_string: re.Match[str]) -> str:
+    return "\n" * multi_line_string[0].count("\n")
 
 
 # Typed tables
@@ -225,3 +211,62 @@ def _inside(info: Any, step: str | int | None) -> Any:
 
 def bad_input(origin: str, line: int | None, bad: BadTable) -> BadInput:
     return BadInput.at(origin, line, str(bad)) if line is not None else BadInput(f"{origin}: {bad}")
+
+
+# Job tables
+
+
+COMMAND = "command"
+
+
+class JobTable(Struct, frozen=True):
+    command: str | None = None
+    settings: JobSettings = NO_SETTINGS
+
+
+def read_table(value: object, place: Place = (), others: Collection[str] = ()) -> JobTable:
+    """Parse a table. Raise BadTable if it is invalid. The keys in `others` are ignored."""
+    table = converted(value, dict[str, Any], place)
+    settings: dict[str, Any] = {}
+    written_as: dict[str, str] = {}
+    for key, entry in table.items():
+        if key in others or key == COMMAND or entry is None:
+            continue
+        setting = known_setting(key) if "-" not in key else None
+        if setting is None:
+            raise BadTable(no_setting(key, [COMMAND, *SETTINGS, *others]), (*place, key))
+        if setting.field in written_as:
+            reason = f"{written_as[setting.field]} and {key} are the same; keep one"
+            raise BadTable(reason, (*place, key))
+        written_as[setting.field] = key
+        fitting = converted(entry, setting.in_file, (*place, key))
+        try:
+            settings[setting.field] = setting.of(fitting)
+        except BadValue as bad:
+            raise BadTable(f"{key}: {bad}", (*place, key)) from None
+    command = converted(table[COMMAND], str, (*place, COMMAND)) if table.get(COMMAND) is not None else None
+    return JobTable(command, JobSettings(**settings) if settings else NO_SETTINGS)
+
+
+def table_schema(others: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the JSON schema of a job table, for editors."""
+    properties: dict[str, Any] = {COMMAND: {"type": "string", "description": "shell command to run"}}
+    for key, setting in SETTINGS.items():
+        for name in (key, *setting.also):
+            properties[name] = {**msgspec.json.schema(setting.in_file), "description": setting.help}
+    return {"type": "object", "properties": {**properties, **(others or {})}, "additionalProperties": False}
+
+
+def checked_command(command: str | None) -> str:
+    """Return the command. Raise BadTable if it is missing or invalid."""
+    if command is None or not command.strip():
+        raise BadTable("command is missing" if command is None else "command is empty", ("command",))
+    if "\0" in command:
+        raise BadTable("command contains a NUL byte; remove it", ("command",))
+    try:
+        if len(command.encode()) > LONGEST_COMMAND:
+            reason = f"command is longer than {LONGEST_COMMAND} bytes"
+            raise BadTable(f"{reason}; put it in a script and call that", ("command",))
+    except UnicodeEncodeError:
+        raise BadTable("command is not UTF-8", ("command",)) from None
+    return command.strip("\n")

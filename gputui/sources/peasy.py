@@ -10,8 +10,7 @@ import shlex
 from gputui.core.amounts import counted
 
 from .command_list import decoded, read_whole
-from .documents import BadTable
-from .job_table import checked_command
+from .documents import BadTable, checked_command
 from .settings import JobSettings
 from .source import BadInput, Draft, shown
 from .values import BadValue, text

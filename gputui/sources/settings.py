@@ -159,19 +159,22 @@ def _comma_separated(value: Iterable[object]) -> str:
     return ", ".join(map(str, value))
 
 
+_flag = partial(Setting, read=values.boolean, in_file=bool)
+
+
+def _whole_number(lowest: int, highest: int, **described: Any) -> Setting:
+    read = partial(values.count, lowest=lowest, highest=highest)
+    return Setting(metavar="N", read=read, in_file=Annotated[int, Meta(ge=lowest, le=highest)], **described)
+
+
 class JobSettings(Struct, frozen=True, kw_only=True):
     """The settings of one job. None means that the setting was not given."""
 
     name: Annotated[str | None, Setting(help="job name", metavar="NAME", hint="default: what differs")] = None
     gpus: Annotated[
         int | None,
-        Setting(
-            help="number of GPUs; 0: none (one slot)",
-            metavar="N",
-            read=partial(values.count, highest=MOST_GPUS),
-            in_file=Annotated[int, Meta(ge=0, le=MOST_GPUS)],
-            label="GPUs",
-            hint="one slot · 2 · 0 for a CPU job",
+        _whole_number(
+            0, MOST_GPUS, help="number of GPUs; 0: none (one slot)", label="GPUs", hint="one slot · 2 · 0 for a CPU job"
         ),
     ] = None
     devices: Annotated[
@@ -196,12 +199,8 @@ class JobSettings(Struct, frozen=True, kw_only=True):
     ] = None
     priority: Annotated[
         int | None,
-        Setting(
-            help="0 to 99, higher first (30)",
-            metavar="N",
-            read=values.priority,
-            in_file=Annotated[int, Meta(ge=LOWEST_PRIORITY, le=HIGHEST_PRIORITY)],
-            hint="30 · 0 to 99, higher first",
+        _whole_number(
+            LOWEST_PRIORITY, HIGHEST_PRIORITY, help="0 to 99, higher first (30)", hint="30 · 0 to 99, higher first"
         ),
     ] = None
     after: Annotated[
@@ -233,13 +232,8 @@ class JobSettings(Struct, frozen=True, kw_only=True):
     cwd: Annotated[str | None, Setting(help="working directory", metavar="DIR", label="directory", hint="")] = None
     retries: Annotated[
         int | None,
-        Setting(
-            help="retry up to N times if it fails",
-            metavar="N",
-            read=partial(values.count, highest=MOST_RETRIES),
-            in_file=Annotated[int, Meta(ge=0, le=MOST_RETRIES)],
-            hint="0 · retries if it fails",
-            in_config=True,
+        _whole_number(
+            0, MOST_RETRIES, help="retry up to N times if it fails", hint="0 · retries if it fails", in_config=True
         ),
     ] = None
     retry_on: Annotated[
@@ -293,20 +287,10 @@ class JobSettings(Struct, frozen=True, kw_only=True):
             in_config=True,
         ),
     ] = None
-    notify: Annotated[bool | None, Setting(help="notify when it ends or hangs", read=values.boolean, in_file=bool)] = (
-        None
-    )
-    checkpoint: Annotated[
-        bool | None,
-        Setting(help="it can resume from a checkpoint", read=values.boolean, in_file=bool),
-    ] = None
+    notify: Annotated[bool | None, _flag(help="notify when it ends or hangs")] = None
+    checkpoint: Annotated[bool | None, _flag(help="it can resume from a checkpoint")] = None
     preempt: Annotated[
-        bool | None,
-        Setting(
-            help="may preempt a running lower-priority job with checkpoint; needs priority 90 or more",
-            read=values.boolean,
-            in_file=bool,
-        ),
+        bool | None, _flag(help="may preempt a running lower-priority job with checkpoint; needs priority 90 or more")
     ] = None
     timeout: Annotated[
         float | None,
@@ -320,20 +304,14 @@ class JobSettings(Struct, frozen=True, kw_only=True):
             in_config=True,
         ),
     ] = None
-    after_any: Annotated[
-        bool | None, Setting(help="start even if jobs in `after` failed", read=values.boolean, in_file=bool)
-    ] = None
-    hold: Annotated[bool | None, Setting(help="do not start it until released", read=values.boolean, in_file=bool)] = (
-        None
-    )
+    after_any: Annotated[bool | None, _flag(help="start even if jobs in `after` failed")] = None
+    hold: Annotated[bool | None, _flag(help="do not start it until released")] = None
     outfile: Annotated[
         str | None, Setting(help="write both streams to this file; it must not exist", metavar="FILE")
     ] = None
     group: Annotated[str | None, Setting(help="group", metavar="NAME", also=("project",))] = None
     shell: Annotated[str | None, Setting(help="instead of bash", metavar="SHELL", in_config=True)] = None
-    login_shell: Annotated[
-        bool | None, Setting(help="use a login shell (-l)", read=values.boolean, in_file=bool, in_config=True)
-    ] = None
+    login_shell: Annotated[bool | None, _flag(help="use a login shell (-l)", in_config=True)] = None
     wrap: Annotated[str | None, Setting(help="command prefix: 'apptainer exec --nv x.sif'", metavar="WORDS")] = None
     key: Annotated[
         str | None,

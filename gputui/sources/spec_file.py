@@ -10,8 +10,18 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from .documents import BadTable, Place, SpecDocument, bad_input, converted, read_document
-from .job_table import JobTable, checked_command, read_table, table_schema
+from .documents import (
+    BadTable,
+    JobTable,
+    Place,
+    SpecDocument,
+    bad_input,
+    checked_command,
+    converted,
+    read_document,
+    read_table,
+    table_schema,
+)
 from .settings import JobSettings, Scalar, written
 from .source import BadInput, Draft, shown
 from .sweep import CommandPattern, Sampling, Sweep, line_key, values_of

@@ -20,7 +20,7 @@ from gputui.core.regex import lazy_regex
 from .command_list import LONGEST_COMMAND
 from .settings import NO_SETTINGS
 from .source import BadInput, Draft, shown
-from .values import LONGEST_KEY, BadValue
+from .values import LONGEST_KEY, BadValue, closest_match
 
 _NUMBER = lazy_regex(r"[0-9]+")
 _PARTS = lazy_regex(r"[.\[]")
@@ -75,10 +75,8 @@ class CommandPattern:
             return
         if not name or name.isdigit():
             raise BadInput(f"{{{name}}} has no name; write e.g. {{{self._names[0] if self._names else 'lr'}}}")
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, self._names, n=1)
-        hint = f"did you mean {{{near[0]}}}?" if near else f"set its values: -p {shown(name)} VALUE …"
+        near = closest_match(name, self._names)
+        hint = f"did you mean {{{near}}}?" if near else f"set its values: -p {shown(name)} VALUE …"
         raise BadInput(f"{{{shown(name)}}} is not a parameter; {hint}")
 
 

@@ -27,11 +27,15 @@ class BadValue(ValueError):
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return a question that suggests the nearest known word. If none is near, return all known words."""
+    choices = list(dict.fromkeys(known))
+    near = closest_match(word, choices)
+    return f"did you mean {near}?" if near else f"known: {', '.join(choices)}"
+
+
+def closest_match(word: str, known: Iterable[str]) -> str | None:
     from difflib import get_close_matches
 
-    choices = list(dict.fromkeys(known))
-    near = get_close_matches(word, choices, n=1)
-    return f"did you mean {near[0]}?" if near else f"known: {', '.join(choices)}"
+    return next(iter(get_close_matches(word, list(known), n=1)), None)
 
 
 def duration(written: str) -> float:

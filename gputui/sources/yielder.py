@@ -13,8 +13,7 @@ from gputui.core.amounts import counted
 from gputui.process.spawn import OpenedPath, spawn
 from gputui.python.user_code.modules import USER_CODE
 
-from .documents import BadTable
-from .job_table import checked_command, read_table
+from .documents import BadTable, checked_command, read_table
 from .source import BadInput, Draft, shown
 
 NO_GPUS = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ROCR_VISIBLE_DEVICES": ""}

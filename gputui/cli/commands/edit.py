@@ -18,8 +18,7 @@ from gputui.core.job import WAITING, JobSpec, predicate
 from gputui.logs.plain import plain
 from gputui.session.client import Client
 from gputui.session.messages import Commands, ShownJob
-from gputui.sources.documents import BadTable
-from gputui.sources.job_table import checked_command, read_table
+from gputui.sources.documents import BadTable, checked_command, read_table
 from gputui.sources.settings import SETTINGS, Setting
 from gputui.sources.source import changed_spec, settings_of
 

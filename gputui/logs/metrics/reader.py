@@ -80,28 +80,19 @@ def parse_announcement(line: str) -> Announcement | None:
     pairs = {
         pair["name"]: pair["word"] if pair["text"] is None else pair["text"] for pair in _PAIR.finditer(match["body"])
     }
-    progress = _number(pairs.pop("progress", None))
+    progress = number_of(pairs.pop("progress", ""))
     note = pairs.pop("note", None)
-    step = _number(pairs.pop("step", None))
+    step = number_of(pairs.pop("step", ""))
     readings = tuple(
         MetricReading(name, value, step, exact=True)
         for name, word in pairs.items()
-        if (value := _number(word)) is not None
+        if (value := number_of(word)) is not None
     )
     return Announcement(
         readings if is_metric else (),
         progress if progress is not None and 0 <= progress <= 1 else None,
         plain(note)[:LONGEST_NOTE] if note is not None else None,
     )
-
-
-def _number(word: str | None) -> float | None:
-    if word is None:
-        return None
-    try:
-        return float(word.removesuffix("%"))
-    except ValueError:
-        return None
 
 
 # Sampling of very many lines

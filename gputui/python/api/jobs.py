@@ -12,8 +12,7 @@ from gputui.core.job import JobSpec, StateName, predicate
 from gputui.python.user_code.call import RESULT
 from gputui.python.user_code.modules import Untrusted, open_own, why_untrusted
 from gputui.session.environment import storable
-from gputui.sources.documents import BadTable
-from gputui.sources.job_table import read_table
+from gputui.sources.documents import BadTable, read_table
 from gputui.sources.settings import SETTINGS, JobSettings
 from gputui.sources.source import Draft, specs
 

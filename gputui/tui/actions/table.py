@@ -15,6 +15,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from gputui.core.events import MoveTarget
+from gputui.sources.values import suggestion
 from gputui.tui.dialogs.ask import Reading
 from gputui.tui.layout import Pane
 
@@ -210,13 +211,9 @@ def _binding(action: Action) -> Binding:
 
 def keymap(written: Mapping[str, str]) -> dict[str, str]:
     """Return the checked keymap of the settings, such as `kill = "ctrl+k"`. Raise ValueError for unknown actions."""
-    from difflib import get_close_matches
-
     for name in written:
         if name not in BY_NAME:
-            near = get_close_matches(name, BY_NAME, n=1)
-            hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(BY_NAME)}"
-            raise ValueError(f"keys.{name}: unknown action{hint}")
+            raise ValueError(f"keys.{name}: unknown action; {suggestion(name, BY_NAME)}")
     return dict(written)
 
 

@@ -8,7 +8,7 @@ import pytest
 from gputui.core.job import JobSpec
 from gputui.python.api.jobs import JobOptions
 from gputui.session.config import JOB_SETTINGS
-from gputui.sources.job_table import read_table, table_schema
+from gputui.sources.documents import read_table, table_schema
 from gputui.sources.settings import SETTINGS, JobSettings, settings_in
 from gputui.sources.source import Draft, changed_spec, settings_of, specs
 
