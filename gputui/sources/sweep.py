@@ -30,11 +30,13 @@ class CommandPattern:
     """A command with names in braces, such as {lr}. It is checked when it is created."""
 
     def __init__(self, text: str, names: Iterable[str]) -> None:
+        known_names = tuple(names)
         self._text = text
-        self._names = tuple(names)
         self.used: set[str] = set()
         """The names that occur in the pattern."""
-        self._pieces = self._parsed(text)
+        for name, conversion in _fields(text):
+            _check_field(name, conversion, known_names)
+            self.used.add(name)
         if "\0" in text:
             raise BadInput("the pattern contains a NUL byte; remove it")
         if not text.strip():
@@ -42,42 +44,58 @@ class CommandPattern:
 
     def fill(self, values: Mapping[str, str]) -> str:
         try:
-            command = _joined(self._pieces, values)
+            command = _FORMATTER.vformat(self._text, (), values)
         except (ValueError, TypeError, LookupError, AttributeError, OverflowError, MemoryError) as error:
             raise BadInput(f"cannot fill in the pattern {shown(self._text)!r}: {error}") from None
         if len(command.encode("utf-8", "surrogateescape")) > LONGEST_COMMAND:
             raise BadInput(f"a command from this pattern exceeds {LONGEST_COMMAND} bytes; put the command in a script")
         return command
 
-    def _parsed(self, text: str, depth: int = 2) -> list[_Piece]:
-        if depth == 0:
-            raise BadInput(f"braces nested too deeply in {shown(self._text)!r}; write {{{{ and }}}} for literal braces")
-        try:
-            parsed = list(Formatter().parse(text))
-        except ValueError as error:
-            raise BadInput(
-                f"invalid pattern {shown(self._text)!r}: {error}; write {{{{ and }}}} for literal braces"
-            ) from None
-        return [self._piece(*part, depth) for part in parsed]
 
-    def _piece(self, before: str, field: str | None, spec: str | None, conversion: str | None, depth: int) -> _Piece:
-        if field is None:
-            return before, None, "", []
-        name = _PARTS.split(field, maxsplit=1)[0]
-        self._check(name)
-        self.used.add(name)
-        if conversion not in (None, "r", "s", "a", "q"):
-            raise BadInput(f"{{{field}!{conversion}}}: after ! use q (quoted for the shell), r, s or a")
-        return before, field, conversion or "", self._parsed(spec or "", depth - 1) if spec else []
+class _CommandFormatter(Formatter):
+    """Python's format rules, the conversion `!q`, which quotes a value for the shell, and a limit for widths."""
 
-    def _check(self, name: str) -> None:
-        if name in self._names:
-            return
-        if not name or name.isdigit():
-            raise BadInput(f"{{{name}}} has no name; write e.g. {{{self._names[0] if self._names else 'lr'}}}")
-        near = closest_match(name, self._names)
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        if conversion == "q":
+            from shlex import quote
+
+            return quote(str(value))
+        return super().convert_field(value, conversion)
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        # format() would allocate memory for any width.
+        if any(len(number) > 6 or int(number) > LONGEST_COMMAND for number in _NUMBER.findall(format_spec)):
+            raise ValueError(f"the width in {format_spec!r} is too large")
+        return format(value, format_spec)
+
+
+_FORMATTER = _CommandFormatter()
+
+
+def _fields(pattern: str, depth: int = 2) -> Iterator[tuple[str, str | None]]:
+    """Yield the name and the conversion of each field, including those within the format of another field."""
+    if depth == 0:
+        raise BadInput(f"braces nested too deeply at {shown(pattern)!r}; write {{{{ and }}}} for literal braces")
+    try:
+        parsed = list(Formatter().parse(pattern))
+    except ValueError as error:
+        raise BadInput(f"invalid pattern {shown(pattern)!r}: {error}; write {{{{ and }}}} for literal braces") from None
+    for _, field, format_spec, conversion in parsed:
+        if field is not None:
+            yield _PARTS.split(field, maxsplit=1)[0], conversion
+        if format_spec:
+            yield from _fields(format_spec, depth - 1)
+
+
+def _check_field(name: str, conversion: str | None, names: tuple[str, ...]) -> None:
+    if not name or name.isdigit():
+        raise BadInput(f"{{{name}}} has no name; write e.g. {{{names[0] if names else 'lr'}}}")
+    if name not in names:
+        near = closest_match(name, names)
         hint = f"did you mean {{{near}}}?" if near else f"set its values: -p {shown(name)} VALUE …"
         raise BadInput(f"{{{shown(name)}}} is not a parameter; {hint}")
+    if conversion not in (None, "r", "s", "a", "q"):
+        raise BadInput(f"{{{name}!{conversion}}}: after ! use q (quoted for the shell), r, s or a")
 
 
 def pattern_of(command: str) -> str:
@@ -87,11 +105,7 @@ def pattern_of(command: str) -> str:
 
 def fields_of(pattern: str) -> set[str]:
     """Return all names in the braces of a pattern, whether known or not. Raise BadInput if the braces are invalid."""
-    try:
-        fields = [field for _, field, _, _ in Formatter().parse(pattern) if field]
-    except ValueError as error:
-        raise BadInput(f"invalid pattern {shown(pattern)!r}: {error}") from None
-    return {_PARTS.split(field, maxsplit=1)[0] for field in fields}
+    return {name for name, _ in _fields(pattern) if name}
 
 
 def with_field(pattern: str, name: str) -> str | None:
@@ -100,30 +114,6 @@ def with_field(pattern: str, name: str) -> str | None:
         start, end = match.span("value")
         pattern = f"{pattern[:start]}{{{name}}}{pattern[end:]}"
     return pattern if places else None
-
-
-_Piece = tuple[str, str | None, str, list[Any]]
-"""The text before a field, the field, its conversion, and the pieces of its format."""
-
-
-def _joined(pieces: list[_Piece], values: Mapping[str, str]) -> str:
-    return "".join(before if field is None else before + _value(field, conversion, spec, values)
-                   for before, field, conversion, spec in pieces)  # fmt: skip
-
-
-def _value(field: str, conversion: str, spec: list[_Piece], values: Mapping[str, str]) -> str:
-    value = values[field] if field in values else Formatter().get_field(field, (), values)[0]
-    if conversion == "q":
-        from shlex import quote
-
-        value = quote(str(value))
-    elif conversion:
-        value = Formatter().convert_field(value, conversion)
-    format_spec = _joined(spec, values)
-    # format() would allocate memory for any width.
-    if any(len(number) > 6 or int(number) > LONGEST_COMMAND for number in _NUMBER.findall(format_spec)):
-        raise ValueError(f"the width in {format_spec!r} is too large")
-    return format(value, format_spec)
 
 
 # Ranges

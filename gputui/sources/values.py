@@ -96,13 +96,6 @@ def count(written: str, *, lowest: int = 0, highest: int = 1_000_000) -> int:
     return number
 
 
-def priority(written: str) -> int:
-    # Imported late: commands that only parse durations start faster.
-    from gputui.core.job import HIGHEST_PRIORITY, LOWEST_PRIORITY
-
-    return count(written, lowest=LOWEST_PRIORITY, highest=HIGHEST_PRIORITY)
-
-
 def memory(written: str) -> str:
     """Check a memory size such as `6G`, `500M` or `40%`."""
     bytes_or_share(written)

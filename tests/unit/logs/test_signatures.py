@@ -11,8 +11,7 @@ from support.core import operations
 from support.waiting import never_hanging
 
 from gputui.core.job import CrashKind
-from gputui.logs.crashes.messages import signal_of
-from gputui.logs.crashes.signature import crash_of, job_crash
+from gputui.logs.crashes.signature import crash_of, job_crash, signal_of
 
 
 def signature(tail: bytes, code: int | None) -> str:

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputui.sources.settings import settings_in
-from gputui.sources.values import BadValue, boolean, bytes_or_share, count, duration, priority, text, words
+from gputui.sources.settings import SETTINGS, settings_in
+from gputui.sources.values import BadValue, boolean, bytes_or_share, count, duration, text, words
+
+priority = SETTINGS["priority"].read
 
 Reader = Callable[[str], object]
 VALID: list[tuple[Reader, Mapping[str, object]]] = [
