@@ -18,9 +18,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from gputui.python.user_code import bundle
-from gputui.python.user_code.bundle import ConfigManager, QuietConfigManager
+from gputui.python.user_code.bundle import ConfigManager, GPUTask, QuietConfigManager
 from gputui.python.user_code.modules import Loading, locate
-from gputui.python.user_code.old_names import GPUTask
 
 __all__ = ["ConfigManager", "GPUTask", "GPUTaskScheduler", "NothingRan"]
 

@@ -79,23 +79,25 @@ class Follower:
     def __init__(self, path: str, position: int, mark: Mark | None, rest: bytes = b"") -> None:
         self._path = path
         self._wanted = (position, mark)
-        self._rest = rest
+        self._wanted_rest = rest
         self._fd: int | None = None
         self._mark: Mark | None = None
         self._is_fifo = False
         self._pending_complaints: list[str] = []
         self._begin(0)
 
-    def _begin(self, position: int, lines: int = 0, behind: bytes = b"") -> None:
-        self._read_to = position
+    def _begin(self, position: int, line: int = 0, behind: bytes = b"") -> None:
+        self._safe = self._position = position
+        """Position after the last complete command, where a later follower continues.
+
+        While a line that is too long is skipped, `_position` moves on, but `_safe` stays before that line.
+        """
+        self._line = line
         self._behind = behind
-        """The bytes that preceded `read_to` when it was reached."""
-        self._safe = position
-        """Position after the last complete command. The bytes after it may be part of a command."""
-        self._partial = b""
+        """The bytes before the position, at most `BEHIND`."""
+        self._rest = b""
+        """The bytes read after the position. They may be part of a command."""
         self._skipping = False
-        self._lines = CommandLines(self._path, after_line=lines)
-        self._line = lines
 
     def close(self) -> None:
         if self._fd is not None:
@@ -114,7 +116,7 @@ class Follower:
             return None
         assert self._fd is not None
         if not self._is_fifo:
-            data = self._read_file()
+            data = self._read_file(self._fd)
             return self._parse(data) if data else self._check_replaced()
         try:
             data = os.read(self._fd, CHUNK)
@@ -122,66 +124,62 @@ class Follower:
             data = b""
         return self._parse(data) if data else self._check_hung_up()
 
-    def _read_file(self) -> bytes:
-        assert self._fd is not None
+    def _read_file(self, fd: int) -> bytes:
         # The bytes before are read again: if they have changed, the file was overwritten.
-        before = len(self._behind)
-        data = os.pread(self._fd, before + CHUNK, self._read_to - before)
-        if data.startswith(self._behind):
-            return data[before:]
-        if os.fstat(self._fd).st_size >= self._read_to:
+        before = self._behind + self._rest
+        data = os.pread(fd, len(before) + CHUNK, self._position - len(self._behind))
+        if data.startswith(before):
+            return data[len(before) :]
+        if os.fstat(fd).st_size >= self._position + len(self._rest):
             self._report_overwritten()
         self._begin(0)
-        return os.pread(self._fd, CHUNK, 0)
+        return os.pread(fd, CHUNK, 0)
 
     def _report_overwritten(self) -> None:
         self._pending_complaints.append(f"{shown(self._path)} was overwritten; reading from the start")
 
-    def _parse(self, data: bytes, *, is_last: bool = False) -> Read:
-        """Parse the lines of new data. With `is_last`, also parse a last line without a newline."""
-        self._read_to += len(data)
-        since_safe = (self._rest if self._is_fifo else b"") + data
-        before = self._safe
-        *complete, self._partial = (self._partial + data).split(b"\n")
-        if is_last and self._partial:
-            complete.append(self._partial)
-            self._partial = b""
+    def _parse(self, new: bytes, *, is_last: bool = False) -> Read:
+        """Parse the lines since the position. With `is_last`, also parse a last line without a newline."""
+        data = self._rest + new
+        *complete, partial = data.split(b"\n")
+        if is_last and partial:
+            complete.append(partial)
+            partial = b""
         drafts: list[Draft] = []
         complaints, self._pending_complaints = self._pending_complaints, []
-        at = self._read_to - len(self._partial) - sum(len(line) + 1 for line in complete)
-        for line in complete:
-            at += len(line) + 1
-            self._parse_line(line, drafts, complaints)
-            if self._lines.between_commands:
-                self._safe = min(at, self._read_to)
-        if len(self._partial) > LONGEST_COMMAND:
-            if not self._skipping:
-                reason = f"is longer than the limit of {LONGEST_COMMAND} bytes; skipped"
-                complaints.append(str(BadInput.at(self._path, self._line + 1, reason)))
+        lines = CommandLines(self._path, after_line=self._line)
+        at = done = 0
+        for number, line in enumerate(complete, start=self._line + 1):
+            at = min(at + len(line) + 1, len(data))
+            try:
+                if self._skipping:
+                    lines = CommandLines(self._path, after_line=number)
+                elif draft := lines.parse(line):
+                    drafts.append(draft)
+            except BadInput as bad:
+                complaints.append(f"{bad}; skipped")
+                lines = CommandLines(self._path, after_line=number)
+            self._skipping = False
+            if lines.between_commands:
+                done, self._line = at, number
+        self._rest = data
+        if done:
+            self._move_on(done)
+            self._safe = self._position
+            self._mark = self._mark and replace(self._mark, print=print_of(self._behind))
+        if len(partial) > LONGEST_COMMAND and not self._skipping:
+            self._line += self._rest.count(b"\n")
+            reason = f"is longer than the limit of {LONGEST_COMMAND} bytes; skipped"
+            complaints.append(str(BadInput.at(self._path, self._line + 1, reason)))
             self._skipping = True
-            self._partial = b""
-        if self._mark is not None:
-            read_so_far = self._behind + data
-            if self._safe > before:
-                safe = read_so_far[: len(read_so_far) - (self._read_to - self._safe)]
-                self._mark = replace(self._mark, print=print_of(safe[-BEHIND:]))
-            self._behind = read_so_far[-BEHIND:]
-        if self._is_fifo:
-            self._rest = since_safe[self._safe - before :] if not self._skipping else b""
+        if self._skipping:
+            self._move_on(len(self._rest))
         return Read(tuple(drafts), self._safe, self._mark, tuple(complaints), self._rest if self._is_fifo else b"")
 
-    def _parse_line(self, line: bytes, drafts: list[Draft], complaints: list[str]) -> None:
-        self._line += 1
-        if self._skipping:
-            self._skipping = False
-            self._lines = CommandLines(self._path, after_line=self._line)
-            return
-        try:
-            if draft := self._lines.parse(line):
-                drafts.append(draft)
-        except BadInput as bad:
-            complaints.append(f"{bad}; skipped")
-            self._lines = CommandLines(self._path, after_line=self._line)
+    def _move_on(self, size: int) -> None:
+        self._position += size
+        self._behind = (self._behind + self._rest[:size])[-BEHIND:]
+        self._rest = self._rest[size:]
 
     # Opening the file, which may appear later, be truncated or be replaced
 
@@ -200,9 +198,8 @@ class Follower:
         self._mark = None if self._is_fifo else Mark(status.st_dev, status.st_ino)
         position, behind = self._start_position(fd, status)
         self._begin(position, 0 if self._is_fifo else _lines_before(fd, position), behind)
-        if self._is_fifo and self._rest:
-            rest, self._rest = self._rest, b""
-            self._parse(rest)
+        if self._is_fifo:
+            self._rest, self._wanted_rest = self._wanted_rest, b""
 
     def _start_position(self, fd: int, status: os.stat_result) -> tuple[int, bytes]:
         """Return the remembered position and the bytes before it.
@@ -241,7 +238,6 @@ class Follower:
         if not any(event & select.POLLHUP and not event & select.POLLIN for _, event in poll.poll(0)):
             return None
         rest = self._parse(b"", is_last=True)
-        self._rest = b""
         # Open the new end before closing the old one. Otherwise data from the next writer would be lost.
         old, self._fd = self._fd, None
         with suppress(OSError):

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from gputui.core.amounts import counted
 from gputui.core.job import JobSpec
-from gputui.python.user_code.result_directory import STARTED, ResultNote, SchedulerLog, is_occupied
+from gputui.python.user_code.result_directory import STARTED, SchedulerLog, is_occupied, read_note
 
 from .command_list import unreadable
 from .settings import NO_SETTINGS, JobSettings
@@ -206,7 +206,7 @@ def _gpus(entries: list[str], origin: str) -> str:
 def _before(work_dir: str) -> Before:
     if not os.path.lexists(work_dir):
         return Before.NOTHING
-    note = ResultNote(work_dir).read()
+    note = read_note(work_dir)
     if note is None:
         return Before.FOREIGN
     if note == STARTED:

@@ -1,4 +1,7 @@
-"""Read configurations of GPUTaskScheduler, and create the bundles that pass configurations and calls to jobs."""
+"""GPUTaskScheduler's base class of tasks, configurations and names of modules; and bundles.
+
+A bundle passes a configuration or a call to jobs.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,33 @@ import pickle
 import sys
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
 from typing import Any
 
 from .modules import MAIN, locate, main_script, open_own
 
 Config = dict[str, Any]
+
+
+class GPUTask:
+    """One test instance. Derive a class from it and implement `main`, which runs in the job's own process.
+
+    `_config` holds the parameters of the instance, and `_work_dir` is the path of its result directory.
+    """
+
+    def __init__(self, config: dict[str, Any], work_dir: str) -> None:
+        self._config = config
+        self._work_dir = work_dir
+
+    def required_env(self) -> dict[str, str]:
+        """Return environment variables for the task.
+
+        Its process is restarted with these variables before `main` is called.
+        """
+        return {}
+
+    def main(self) -> None:
+        """Do the work."""
 
 
 def _defaults() -> Config:
@@ -306,3 +331,41 @@ def pack_call(function: Callable[..., Any], arguments: tuple[Any, ...], named: M
         "arguments": b64encode(pickled).decode(),
     }
     return json.dumps(call).encode()
+
+
+# The names of GPUTaskScheduler's modules
+
+
+PACKAGE = "gpu_task_scheduler"
+HOMES = {
+    "gpu_task": {"GPUTask": "gputui.python.user_code.bundle"},
+    "config_manager": {"ConfigManager": "gputui.python.user_code.bundle"},
+    "gpu_task_scheduler": {"GPUTaskScheduler": "gputui.tasks"},
+}
+
+
+class _Alias(ModuleType):
+    """A module that imports its names when they are first used."""
+
+    def __getattr__(self, name: str) -> Any:
+        home = HOMES.get(self.__name__.rpartition(".")[2], {}).get(name)
+        if home is None:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        return getattr(import_module(home), name)
+
+
+def provide_old_names() -> None:
+    """Make `import gpu_task_scheduler` work if the original package is not installed."""
+    from importlib.util import find_spec
+
+    if PACKAGE in sys.modules or find_spec(PACKAGE) is not None:
+        return
+    package = ModuleType(PACKAGE)
+    package.__path__ = []
+    sys.modules[PACKAGE] = package
+    for name in HOMES:
+        alias = _Alias(f"{PACKAGE}.{name}")
+        sys.modules[alias.__name__] = alias
+        setattr(package, name, alias)

@@ -16,35 +16,22 @@ from typing import Any
 from .modules import NotFound, exit_at_once, format_traceback, line_of, load_file, words
 
 
-class Allowance:
-    """The number of items that may still be taken from the yielder."""
-
-    def __init__(self, requests: int) -> None:
-        self._left = 0
-        self._requests = requests
-        self._changed = threading.Condition()
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def _listen(self) -> None:
-        with os.fdopen(self._requests, "rb", buffering=0) as requests:
-            for line in iter(requests.readline, b""):
-                with self._changed:
-                    self._left += int(line)
-                    self._changed.notify()
-        os._exit(0)
-
-    def take(self) -> None:
-        with self._changed:
-            while self._left == 0:
-                self._changed.wait()
-            self._left -= 1
+def _listen(requests: int, allowed: threading.Semaphore) -> None:
+    """Count the items that may be taken from the yielder."""
+    with os.fdopen(requests, "rb", buffering=0) as lines:
+        for line in iter(lines.readline, b""):
+            for _ in range(int(line)):
+                allowed.release()
+    os._exit(0)
 
 
 def main(arguments: list[str]) -> None:
     path = arguments[0]
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="surrogateescape", buffering=1)
     os.dup2(2, 1)  # the yielder's own prints go to stderr
-    allowance = Allowance(os.dup(0))  # not inherited by child processes, like `out`
+    allowed = threading.Semaphore(0)
+    requests = os.dup(0)  # not inherited by child processes, like `out`
+    threading.Thread(target=_listen, args=(requests, allowed), daemon=True).start()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.dont_write_bytecode = True  # a stale cache would be used if a file is edited twice within a second
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
@@ -52,7 +39,7 @@ def main(arguments: list[str]) -> None:
     try:
         items = _items(path)
         while True:
-            allowance.take()
+            allowed.acquire()
             item = next((item for item in items if not _is_nothing(item)), None)
             reply = {"end": True} if item is None else _described(item)
             out.write(json.dumps(reply, default=_plain) + "\n")

@@ -16,9 +16,8 @@ from types import ModuleType
 from typing import Any
 
 from . import bundle
-from .bundle import QuietConfigManager
+from .bundle import QuietConfigManager, provide_old_names
 from .modules import MAIN, NotFound, Reached, describe_error, exit_at_once, load_file, locate
-from .old_names import provide_old_names
 
 
 def main(words: list[str]) -> None:

@@ -17,36 +17,24 @@ NOTE = ".gputui-task"
 STARTED, SUCCEEDED = "started", "succeeded"
 
 
-class ResultNote:
-    """The note that gputui writes into a result directory.
+def write_note(directory: str, state: str) -> None:
+    """Note the state of the newest attempt in its result directory."""
+    variable = os.environ.get
+    who = f"job {variable('GPUTUI_JOB_ID')}, attempt {variable('GPUTUI_ATTEMPT')} of {variable('GPUTUI_SESSION')}"
+    path = os.path.join(directory, NOTE)
+    fresh = f"{path}.{os.getpid()}"
+    with open(fresh, "w", encoding="utf-8", errors="replace") as file:
+        file.write(f"{state} {who}\n")
+    os.replace(fresh, path)
 
-    Directories without such a note were created by another tool.
-    """
 
-    def __init__(self, directory: str) -> None:
-        self._path = os.path.join(directory, NOTE)
-
-    def started(self) -> None:
-        self._write(STARTED)
-
-    def succeeded(self) -> None:
-        self._write(SUCCEEDED)
-
-    def read(self) -> str | None:
-        """Return the state of the newest attempt according to the note, or None if there is no note."""
-        try:
-            with open(self._path, encoding="utf-8", errors="replace") as file:
-                return file.read(200).partition(" ")[0]
-        except OSError:
-            return None
-
-    def _write(self, word: str) -> None:
-        variable = os.environ.get
-        who = f"job {variable('GPUTUI_JOB_ID')}, attempt {variable('GPUTUI_ATTEMPT')} of {variable('GPUTUI_SESSION')}"
-        fresh = f"{self._path}.{os.getpid()}"
-        with open(fresh, "w", encoding="utf-8", errors="replace") as file:
-            file.write(f"{word} {who}\n")
-        os.replace(fresh, self._path)
+def read_note(directory: str) -> str | None:
+    """Return the state in a result directory. Return None if there is no note, because another tool created it."""
+    try:
+        with open(os.path.join(directory, NOTE), encoding="utf-8", errors="replace") as file:
+            return file.read(200).partition(" ")[0]
+    except OSError:
+        return None
 
 
 class Occupied(Exception):
@@ -94,12 +82,12 @@ def make_directory(path: str) -> None:
         mask = os.umask(0o077)
         os.umask(mask)
         os.chmod(fresh, 0o777 & ~mask)
-        ResultNote(fresh).started()
+        write_note(fresh, STARTED)
         os.rename(fresh, directory)
         occupy(directory)
     else:
         occupy(directory)
-        ResultNote(directory).started()
+        write_note(directory, STARTED)
 
 
 def link_log(path: str) -> None:

@@ -13,8 +13,7 @@ from typing import Any
 
 from . import bundle as bundles
 from .modules import NotFound, format_traceback, import_object, keepsake, load_main
-from .old_names import provide_old_names
-from .result_directory import ResultNote, SchedulerLog, link_log, make_directory, occupy
+from .result_directory import SUCCEEDED, SchedulerLog, link_log, make_directory, occupy, write_note
 
 BUNDLE, BEGUN = "GPUTUI_TASKS", "GPUTUI_TASK_BEGUN"
 NOT_PICKLED = "-"
@@ -67,15 +66,15 @@ def _begin(bundle: bundles.Bundle, instance: bundles.Bundle, log: SchedulerLog) 
 def _run(bundle: bundles.Bundle, instance: bundles.Bundle, name: str, begun: str | None) -> None:
     sys.path[:] = bundle["sys_path"]
     sys.argv = [bundle["task"].get("file") or bundle["task"]["name"]]
-    provide_old_names()
+    bundles.provide_old_names()
     task = _task(bundle, instance, name, begun)
     try:
         task.main()
     except SystemExit as leaving:
         if leaving.code in (None, 0):
-            ResultNote(instance["work_dir"]).succeeded()
+            write_note(instance["work_dir"], SUCCEEDED)
         raise
-    ResultNote(instance["work_dir"]).succeeded()
+    write_note(instance["work_dir"], SUCCEEDED)
 
 
 def _task(bundle: bundles.Bundle, instance: bundles.Bundle, name: str, begun: str | None) -> Any:

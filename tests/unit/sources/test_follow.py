@@ -217,3 +217,23 @@ def test_half_a_command_from_a_fifo_is_kept_for_the_next_reader(tmp_path: Path) 
     assert read.rest == b""
     second.close()
     os.close(writer)
+
+
+def test_half_a_command_after_a_line_that_is_too_long_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    follower = Follower(str(path), 0, None)
+    assert follower.read() is None
+    reads = []
+    writer = os.open(path, os.O_WRONLY)
+    for piece in (b"x" * 60_000, b"x" * 60_000, b"x" * 60_000, b"x\na\nhalf"):
+        os.write(writer, piece)
+        reads.append(follower.read())
+    assert [draft.command for read in reads if read for draft in read.drafts] == ["a"]
+    assert reads[-1]
+    assert reads[-1].rest == b"half"
+    assert [complaint.split(" bytes")[0] for read in reads if read for complaint in read.complaints] == [
+        f"{path}, line 1: is longer than the limit of {LONGEST_COMMAND}"
+    ]
+    os.close(writer)
+    follower.close()
