@@ -11,24 +11,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gputui.core import job as states
 from gputui.core.book import Book
 from gputui.core.commands import revoked_sentence
 from gputui.core.events import AddJobs, Cause, Edit, Mode, Refusal, Remove, Rerun, Seen, UserCommand
-from gputui.core.job import (
-    WORDS,
-    Active,
-    Ended,
-    Job,
-    JobId,
-    JobSpec,
-    Killed,
-    Lost,
-    Skipped,
-    StateName,
-    Succeeded,
-    Waiting,
-    by_word,
-)
+from gputui.core.job import WORDS, Job, JobId, JobSpec, StateName, by_word
 from gputui.core.queue_order import satisfied
 from gputui.logs.plain import plain
 from gputui.python.user_code.call import CALL
@@ -211,7 +198,7 @@ def plan(
         reruns=tuple(
             Rerun(job=job_id, environment=environments[job_id])
             for job_id in rerun_ids
-            if not isinstance(book[job_id].state, Skipped)
+            if not isinstance(book[job_id].state, states.Skipped)
         ),
         jobs=tuple(job.id for job, _ in here),
         kept=Counter(job.state.name for job, _ in here if job.id not in rerun_ids),
@@ -227,7 +214,7 @@ def _possible(book: Book, wanted: set[JobId]) -> dict[JobId, None]:
     possible: dict[JobId, None] = {}
     for job_id in _dependencies_first(book, wanted):
         others = (earlier for earlier in book[job_id].after if earlier not in possible)
-        if all(not isinstance(book[id].state, Ended) or satisfied(book, book[job_id], id) for id in others):
+        if all(not isinstance(book[id].state, states.Ended) or satisfied(book, book[job_id], id) for id in others):
             possible[job_id] = None
     return possible
 
@@ -249,13 +236,13 @@ def _to_rerun(job: Job, again: RerunRules, now: float, *, gone: bool) -> bool:
     if again.ended_before is not None and job.attempts and again.ended_before <= job.attempts[-1].ended <= now:
         return False
     match job.state:
-        case Succeeded():
+        case states.Succeeded():
             return again.force_rerun or gone
-        case Killed():
+        case states.Killed():
             return again.force_rerun
-        case Lost():
+        case states.Lost():
             return again.force_rerun or again.rerun_lost
-        case Ended():
+        case states.Ended():
             return again.force_rerun or again.rerun_failed
     return False
 
@@ -265,12 +252,12 @@ def _edits(here: list[tuple[Job, JobSpec]], rerun_ids: Container[JobId]) -> Iter
     with.
     """
     for job, spec in here:
-        if spec == job.spec or isinstance(job.state, Active):
+        if spec == job.spec or isinstance(job.state, states.Active):
             continue
-        if not (isinstance(job.state, Waiting) or job.id in rerun_ids):
+        if not (isinstance(job.state, states.Waiting) or job.id in rerun_ids):
             continue
         wanted = replace(spec, hold=job.spec.hold, key=job.spec.key)
-        set_by_rerun = job.id in rerun_ids and not isinstance(job.state, Skipped)
+        set_by_rerun = job.id in rerun_ids and not isinstance(job.state, states.Skipped)
         current = replace(job.spec, environment=spec.environment) if set_by_rerun else job.spec
         if wanted != current:
             yield Edit(job=job.id, spec=wanted)
@@ -380,7 +367,7 @@ class Gone(msgspec.Struct, frozen=True):
 
     @property
     def removable(self) -> bool:
-        return self.state in {state.name for state in Waiting.__subclasses__()}
+        return self.state in {state.name for state in states.Waiting.__subclasses__()}
 
 
 class ReloadPlan(msgspec.Struct, frozen=True):
@@ -426,7 +413,7 @@ def reload_plan(jobs: Iterable[Job], wanted: Iterable[JobSpec], groups: Collecti
         seen.add(job.id)
         if job.archived:
             continue
-        differing = differences(job, spec) if isinstance(job.state, Waiting) else ()
+        differing = differences(job, spec) if isinstance(job.state, states.Waiting) else ()
         if differing:
             changed.append(Changed(job.id, replace(spec, hold=job.spec.hold), differing))
         else:

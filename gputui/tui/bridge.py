@@ -25,8 +25,8 @@ from gputui.core.spans import RecordedSpan
 from gputui.gpus.picture import DevicesPicture
 from gputui.process.watch import start_thread
 from gputui.session.client import Client
-from gputui.session.control.answers import Details
 from gputui.session.control.connection import ClientError, NoOwner, OwnerStopped
+from gputui.session.control.handlers import Details
 from gputui.session.control.watch import WatchConnection, answer
 from gputui.session.devices.recording import MachineWatch
 from gputui.session.devices.samplers import Monitor

@@ -21,7 +21,7 @@ from gputui.core.slots import DeviceKind
 from gputui.core.snapshot import Snapshot
 from gputui.gpus.history import EMPTY
 from gputui.logs.plain import plain
-from gputui.session.control.answers import pid_of
+from gputui.session.control.handlers import pid_of
 from gputui.session.messages import Outcome
 from gputui.session.saved_state import load_order, save_order
 from gputui.tui.actions.devices import ask_which

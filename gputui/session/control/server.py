@@ -13,17 +13,7 @@ import msgspec
 
 from gputui.session import messages
 from gputui.session.event_loop import Loop, Timer
-from gputui.session.owner.requests import (
-    Begin,
-    ChooseMetric,
-    Forget,
-    Load,
-    OpenSession,
-    Reload,
-    ResultsQuestion,
-    Sources,
-    SummaryQuestion,
-)
+from gputui.session.owner import requests
 from gputui.session.session_dir import Paths
 
 from .connection import peer
@@ -31,19 +21,21 @@ from .connection import peer
 # Encoding
 
 
-Write = messages.Commands | Load | Begin | OpenSession | Forget | ChooseMetric
+Write = (
+    messages.Commands | requests.Load | requests.Begin | requests.OpenSession | requests.Forget | requests.ChooseMetric
+)
 Read = (
     messages.Show
     | messages.PickJobs
     | messages.StatusQuestion
     | messages.Slots
     | messages.Follow
-    | Sources
-    | Reload
+    | requests.Sources
+    | requests.Reload
     | messages.Curves
     | messages.Listing
-    | ResultsQuestion
-    | SummaryQuestion
+    | requests.ResultsQuestion
+    | requests.SummaryQuestion
     | messages.WatchRequest
     | messages.WhyJobsWait
     | messages.JobInFull

@@ -23,8 +23,8 @@ from gputui.gpus.picture import DevicesPicture
 from gputui.session.job_directories import Former
 from gputui.session.messages import CurvesToDraw, JobInFull, Layout, ScreenRequest, WatchRequest, WhyJobsWait
 
-from .answers import details, reasons
 from .connection import ANOTHER_VERSION, ClientError, Connection, fresh_id
+from .handlers import details, reasons
 
 if TYPE_CHECKING:
     from gputui.session.owner.owner import Owner

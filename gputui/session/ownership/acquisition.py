@@ -27,7 +27,7 @@ from gputui.core.state import Record
 from gputui.process.directories import DirectoryId
 from gputui.process.machine import collect_rarely
 from gputui.process.spawn import c_library
-from gputui.session import config
+from gputui.session import config, errors, messages
 from gputui.session import lock as locks
 from gputui.session.control import server
 from gputui.session.control.connection import (
@@ -44,28 +44,11 @@ from gputui.session.control.connection import (
 from gputui.session.control.handlers import RequestHandler
 from gputui.session.control.server import ClientConnection, Server
 from gputui.session.control.watch import Watchers
-from gputui.session.errors import (
-    ConfigError,
-    ForeignSession,
-    NewerStore,
-    NotOurs,
-    SessionError,
-    StoreDamaged,
-    StoreTrouble,
-)
+from gputui.session.errors import SessionError
 from gputui.session.event_loop import OwnerGone
 from gputui.session.hooks import Hooks, Reactions
 from gputui.session.lock import Lock, OwnerKind
-from gputui.session.messages import (
-    VERSION,
-    HandOver,
-    Layout,
-    Leave,
-    OwnerRequest,
-    ScreenRequest,
-    StatusQuestion,
-    frame,
-)
+from gputui.session.messages import Layout, OwnerRequest
 from gputui.session.owner.owner import Owner
 from gputui.session.session_dir import Paths
 from gputui.session.store.opening import open_session
@@ -119,7 +102,7 @@ def keep_modules() -> None:
 def get_ready() -> None:
     """Do now what the first requests and the first start of a process would have to do, for a fast takeover."""
     keep_modules()
-    server.decode(encode_request(StatusQuestion(), fresh_id()))
+    server.decode(encode_request(messages.StatusQuestion(), fresh_id()))
     for stored in (Job, Record, Identity):
         msgspec.json.Decoder(stored)
     with suppress(OSError):
@@ -195,7 +178,7 @@ def _ask_for_owner(paths: Paths) -> tuple[OwnerKind, int] | None:
     except (NoOwner, TimeoutError):
         return None
     try:
-        owner = connection.ask(StatusQuestion()).process
+        owner = connection.ask(messages.StatusQuestion()).process
         return (OwnerKind(owner.kind), owner.pid) if owner is not None else None
     except ClientError as error:
         raise SessionError(str(error)) from error
@@ -208,7 +191,7 @@ def _ask_for_owner(paths: Paths) -> tuple[OwnerKind, int] | None:
 def _ask_for_lock(paths: Paths, *, force: bool) -> Lock | None:
     connection = connect(paths.private)
     try:
-        connection.sendall(frame(encode_request(HandOver(force), fresh_id())))
+        connection.sendall(messages.frame(encode_request(messages.HandOver(force), fresh_id())))
         room = socket.CMSG_SPACE(array.array("i").itemsize)
         _, ancillary, _, _ = connection.recvmsg(1 << 16, room, socket.MSG_CMSG_CLOEXEC)
     finally:
@@ -244,7 +227,7 @@ def ask_store(root: str, request: OwnerRequest[T], request_id: str, *, silent: b
             return [_ask_as_owner(paths, lock, request, request_id)]
         finally:
             lock.release()
-    except (NotOurs, NewerStore) as error:
+    except (errors.NotOurs, errors.NewerStore) as error:
         raise ClientError(str(error)) from error
     except SessionError as error:
         if not only_reads:
@@ -261,7 +244,7 @@ def ask_copy(root: str, request: OwnerRequest[T], request_id: str, why: str) -> 
 
     try:
         session = SessionCopy(Paths(root), why)
-    except (SessionError, StoreDamaged, StoreTrouble, OSError) as error:
+    except (SessionError, errors.StoreDamaged, errors.StoreTrouble, OSError) as error:
         raise ClientError(f"{why} (and reading a copy failed: {error})") from error
     replies: list[bytes] = []
     RequestHandler(session).answer(server.decode(encode_request(request, request_id)), replies.append)
@@ -353,7 +336,7 @@ class OwnerServer:
         owner = self._owner
         try:
             settings = config.load()
-        except ConfigError as error:
+        except errors.ConfigError as error:
             owner.journal.write(f"hooks disabled: {error}")
             return
         hooks = Hooks(owner.loop, settings, owner.paths.root, owner.journal.write)
@@ -369,15 +352,15 @@ class OwnerServer:
         """Answer a request. Errors are caught, so that no request can end the owner."""
         try:
             request = server.decode(body)
-            if request.v != VERSION:
+            if request.v != messages.VERSION:
                 connection.reply(server.no("bad_request", f"the scheduler runs another version (gputui {__version__})"))
                 return
-            if not isinstance(request.ask, ScreenRequest):
+            if not isinstance(request.ask, messages.ScreenRequest):
                 self._last_request = time.monotonic()
             match request.ask:
-                case HandOver(force=force):
+                case messages.HandOver(force=force):
                     self._hand_over(connection, force=force)
-                case Leave(stop=stop):
+                case messages.Leave(stop=stop):
                     self._leave(connection, stop=stop)
                 case _:
                     self._handler.answer(request, connection.reply)
@@ -403,7 +386,7 @@ class OwnerServer:
         self._owner.leave()
 
     def _pass_lock(self, taker: socket.socket) -> None:
-        reply = frame(server.ok({"lock": True}))
+        reply = messages.frame(server.ok({"lock": True}))
         descriptor = array.array("i", [self._owner.lock.fd])
         try:
             taker.settimeout(5.0)
@@ -529,12 +512,12 @@ def move_aside(paths: Paths) -> str | None:
         lock.release()
 
 
-def foreign_session(paths: Paths) -> ForeignSession | None:
+def foreign_session(paths: Paths) -> errors.ForeignSession | None:
     """Return the error that says why the session cannot be opened on this machine, or None if it can."""
     lock = _lock_free_session(paths)
     try:
         open_session(paths, Layout()).store.close()
-    except ForeignSession as foreign:
+    except errors.ForeignSession as foreign:
         return foreign
     finally:
         lock.release()

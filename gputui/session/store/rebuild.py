@@ -11,21 +11,9 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from gputui.core import job as states
 from gputui.core.book import Book
-from gputui.core.job import (
-    Attempt,
-    Blocked,
-    EngineName,
-    Held,
-    Job,
-    JobId,
-    JobSpec,
-    Killed,
-    Lost,
-    Placed,
-    Starting,
-    Waiting,
-)
+from gputui.core.job import Attempt, EngineName, Job, JobId, JobSpec
 from gputui.core.queue_order import waiting_state
 from gputui.core.scheduler import Record
 from gputui.core.slots import Slot
@@ -85,7 +73,7 @@ def read_note(path: str, directory: int) -> Job:
 
 
 UNKNOWN = "echo 'the command of this job was lost with the database'; exit 1"
-LOST = Lost("the database was damaged while it ran")
+LOST = states.Lost("the database was damaged while it ran")
 
 
 class Rebuilt(msgspec.Struct, frozen=True):
@@ -102,7 +90,7 @@ def rebuild(
     backup: list[Job],
     environment: str,
     started: Mapping[JobId, int],
-    lost: Lost = LOST,
+    lost: states.Lost = LOST,
     *,
     stale: bool = False,
 ) -> Rebuilt:
@@ -132,7 +120,7 @@ def rebuild(
         jobs[job_id] = after
     for job_id in range(record.first_id, max(jobs, default=record.first_id - 1) + 1):
         if job_id not in jobs:
-            jobs[job_id] = _unknown(job_id, environment, state=Killed(), archived=True)
+            jobs[job_id] = _unknown(job_id, environment, state=states.Killed(), archived=True)
     return Rebuilt(list(_with_unique_keys(jobs[job_id] for job_id in sorted(jobs))), touched, doubts)
 
 
@@ -177,7 +165,7 @@ def is_behind(book: Book, directories: Directories, claims: str) -> bool:
     if any(job.spec.outfile is None and directories.has_output(job, job.issued + 1) for job in next_jobs):
         return True
     spec = JobSpec(command="", cwd="/", environment="")
-    following = Job(book.next_id, spec, 0.0, spec.priority, 0.0, Held())
+    following = Job(book.next_id, spec, 0.0, spec.priority, 0.0, states.Held())
     return directories.has_output(following, 1)
 
 
@@ -185,7 +173,7 @@ def find_unknown_attempts(book: Book, directories: Directories) -> dict[JobId, i
     """Return the newest attempts of waiting jobs that have left traces in directories but are unknown to the store."""
     started = {}
     for job in book:
-        if isinstance(job.state, Waiting) and directories.has_started(job):
+        if isinstance(job.state, states.Waiting) and directories.has_started(job):
             newest = job.issued
             while directories.has_output(job, newest + 1):
                 newest += 1
@@ -195,13 +183,13 @@ def find_unknown_attempts(book: Book, directories: Directories) -> dict[JobId, i
 
 def unblock_jobs(book: Book, now: float) -> None:
     """Unblock the jobs whose dependencies have been found to have ended."""
-    blocked = {job.id for job in book if isinstance(job.state, Blocked)}
+    blocked = {job.id for job in book if isinstance(job.state, states.Blocked)}
     changed = True
     while changed:
         changed = False
         for job_id in sorted(blocked):
             state = waiting_state(book, book[job_id], now)
-            if not isinstance(state, Blocked):
+            if not isinstance(state, states.Blocked):
                 book.put(replace(book[job_id], state=state))
                 blocked.discard(job_id)
                 changed = True
@@ -241,7 +229,7 @@ class DiskTraces(NamedTuple):
 
 
 def _update_job(
-    job: Job | None, job_id: JobId, traces: DiskTraces, slots: _FreeSlots, environment: str, lost: Lost
+    job: Job | None, job_id: JobId, traces: DiskTraces, slots: _FreeSlots, environment: str, lost: states.Lost
 ) -> Job:
     note, claim, claimed, log, unclaimed = traces
     issued = job.issued if job is not None else 0
@@ -261,8 +249,8 @@ def _update_job(
     # Without INFO, the start is unknown. The claim was last written at the start or at the end.
     since = under_way.since if under_way is not None else claimed or job.added
     if claim == newest:
-        placed = Placed(newest, slots.take(gpus), gpus, since, job.spec.environment)
-        return replace(job, state=Starting(placed), issued=newest)
+        placed = states.Placed(newest, slots.take(gpus), gpus, since, job.spec.environment)
+        return replace(job, state=states.Starting(placed), issued=newest)
     over = Attempt(newest, gpus, since, since, lost, None, lost.why, job.spec.environment)
     return replace(job, state=lost, issued=newest, attempts=(*job.attempts, over))
 
@@ -301,7 +289,7 @@ class _FreeSlots:
 def _from_note(note: Job, environment: str) -> Job:
     """Return a job that the backup lacks, as it was before its newest attempt."""
     spec = replace(note.spec, environment=environment, after=())
-    return replace(note, spec=spec, position=float(note.id), state=Held(), after=(), attempts=())
+    return replace(note, spec=spec, position=float(note.id), state=states.Held(), after=(), attempts=())
 
 
 def _unknown(job_id: JobId, environment: str, **changes: object) -> Job:

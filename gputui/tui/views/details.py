@@ -17,7 +17,7 @@ from gputui.core.results import Curve, Direction, JobResults, direction_of
 from gputui.logs.crashes.excerpts import excerpt
 from gputui.logs.line_index import read_tail
 from gputui.logs.plain import plain
-from gputui.session.control.answers import Details
+from gputui.session.control.handlers import Details
 from gputui.session.job_directories import INFO, commits_in
 from gputui.tui.actions.looking import show_log
 from gputui.tui.actions.offered import offer

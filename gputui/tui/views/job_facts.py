@@ -33,7 +33,7 @@ from gputui.core.snapshot import Snapshot
 from gputui.logs.crashes.lines import cleaned
 from gputui.logs.line_index import FAR_TAIL_BYTES, read_tail
 from gputui.logs.plain import plain
-from gputui.session.control.answers import Details
+from gputui.session.control.handlers import Details
 from gputui.session.job_directories import Commit, Files
 from gputui.tui.queue.row_facts import state_words
 from gputui.tui.text import Column, Line, Piece, bar, blank, heading, table

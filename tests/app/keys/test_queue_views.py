@@ -6,7 +6,7 @@ from support.app import LONG, Stage, on_stage, simulated_slots, spec
 from textual.widgets import Input
 
 from gputui.core.job import StateName
-from gputui.session.control.answers import Details
+from gputui.session.control.handlers import Details
 from gputui.session.saved_state import load_order, save_order
 from gputui.tui.layout import Pane
 from gputui.tui.queue.rows import PARAMETER, QUEUE_ORDER, TIME, Tab

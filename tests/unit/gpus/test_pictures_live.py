@@ -23,7 +23,7 @@ from gputui.gpus.hardware import kernel_hardware
 from gputui.gpus.history import LoadOwner
 from gputui.gpus.picture import DevicePicture, SlotState
 from gputui.gpus.sample import Status
-from gputui.session.control.answers import shown_slots
+from gputui.session.control.handlers import shown_slots
 from gputui.session.devices.samplers import Monitor
 from gputui.session.devices.slot_changes import enable, kill_leftovers, stop_commands
 from gputui.session.lock import OwnerKind

@@ -7,7 +7,7 @@ from support.app import job
 
 from gputui.core.job import Attempt, Failed, Placed, Running
 from gputui.core.scheduler import HistoryEntry
-from gputui.session.control.answers import history_lines
+from gputui.session.control.handlers import history_lines
 
 
 def test_a_history_is_in_order_also_within_one_turn() -> None:

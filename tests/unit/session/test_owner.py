@@ -17,7 +17,7 @@ from gputui.core.events import Kill, Release
 from gputui.core.job import CrashKind
 from gputui.core.steps import Step
 from gputui.session import lock as locks
-from gputui.session.control.answers import shown_attempt
+from gputui.session.control.handlers import shown_attempt
 from gputui.session.errors import SessionError
 from gputui.session.event_loop import OwnerGone, TurnContext
 from gputui.session.lock import OwnerKind

@@ -20,8 +20,8 @@ from gputui.core.job import Job, JobId, Queued
 from gputui.core.results import Direction, JobResults, direction_of
 from gputui.session import results as session_results
 from gputui.session.client import Client
-from gputui.session.control.answers import details, job_results, reasons
 from gputui.session.control.connection import ClientError
+from gputui.session.control.handlers import details, job_results, reasons
 from gputui.session.job_directories import Directories
 from gputui.session.messages import Commands, Listing
 from gputui.session.owner.owner import Owner
