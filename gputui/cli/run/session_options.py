@@ -181,7 +181,7 @@ def _slots_in_slurm(options: SessionOptions, wanted: SlurmSlots, *, change: bool
 
     The cluster does not have to answer now, but exit if it lacks what the options request.
     """
-    from gputui.session.cluster import ClusterError, inspect_cluster
+    from gputui.session.devices.cluster import ClusterError, inspect_cluster
 
     try:
         cluster = inspect_cluster({field: options.settings[field] for field in CLUSTER_OPTIONS})
