@@ -1,4 +1,4 @@
-"""The lines around the panes: the status line, titles, borders and footer."""
+"""The lines around the panes: the status line, titles, borders and footer; and lists of lines."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.segment import Segment
-from rich.style import Style
 from textual import events
+from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
@@ -21,7 +21,7 @@ from gputui.views.format import cut, width
 from gputui.views.status import QueueStatus, StatusWord, describe_outlook, format_counts, queue_status
 
 from .text import Line, Piece, blank, width_of
-from .theme import Ground, Look, Palette, bold, palette_of
+from .theme import Ground, Look, bold, palette_of
 
 
 class Divider(Widget):
@@ -31,9 +31,6 @@ class Divider(Widget):
 
     def render_line(self, y: int) -> Strip:
         return Strip([Segment("│", palette_of(self.app.theme).line)])
-
-
-BandPart = tuple[str, Style]
 
 
 class Band(Widget):
@@ -75,23 +72,12 @@ class Band(Widget):
 
     def render_line(self, y: int) -> Strip:
         left, right = self.parts
-        return band_line([*self._head, *left], right, self.size.width, palette_of(self.app.theme))
+        return Line([*self._head, *left], Ground.BAND, right).strip(self.size.width, palette_of(self.app.theme))
 
     def on_click(self, event: events.Click) -> None:
         head = self._head
         part = _part_at([*head, *self.parts[0]], event.x)
         self.post_message(self.BandClicked(self, part - len(head) if part is not None and part >= len(head) else None))
-
-
-def band_line(
-    left: Sequence[Piece | BandPart],
-    right: Sequence[Piece | BandPart],
-    width: int,
-    palette: Palette,
-    ground: Ground = Ground.BAND,
-) -> Strip:
-    """Render a band. The left part is cut if it does not fit."""
-    return Line(left, ground, right).strip(width, palette)  # type: ignore[arg-type]
 
 
 def _part_at(parts: Sequence[Piece], x: int) -> int | None:
@@ -165,7 +151,7 @@ class Footer(Widget):
                 self._places.append((start, end - len(BETWEEN), offer[0]))
                 start = end
         parts = [blank(1), *self._parts(left)]
-        return band_line(parts, self._parts(right)[:-1], cells, palette_of(self.app.theme), Ground.HEADER)
+        return Line(parts, Ground.HEADER, self._parts(right)[:-1]).strip(cells, palette_of(self.app.theme))
 
     def _parts(self, offers: list[Offer]) -> list[Piece]:
         parts: list[Piece] = []
@@ -228,7 +214,7 @@ class StatusLine(Widget):
     def render_line(self, y: int) -> Strip:
         fits = self.size.width - width_of([*self._parts, *self._clock]) >= 3
         right = self._clock if fits else []
-        return band_line(self._parts, right, self.size.width, palette_of(self.app.theme), Ground.HEADER)
+        return Line(self._parts, Ground.HEADER, right).strip(self.size.width, palette_of(self.app.theme))
 
 
 def terminal_title(snapshot: Snapshot) -> str:
@@ -337,3 +323,64 @@ def _progress_bar(snapshot: Snapshot, cells: int) -> list[Piece]:
 def _progress(snapshot: Snapshot) -> tuple[int, int, int]:
     """Return three counts: jobs that have ended, all jobs, and jobs that failed."""
     return snapshot.count(*job.ENDS), sum(snapshot.counts.values()), snapshot.count(*job.BAD_ENDS)
+
+
+# Lists of lines
+
+
+WHEEL_LINES = 3
+
+
+class LinesView(Widget):
+    """A scrollable list of lines. `top` is the number of the first visible line."""
+
+    class LineClicked(Message):
+        """The message sent when a line with a value was clicked."""
+
+        def __init__(self, view: LinesView, value: object) -> None:
+            super().__init__()
+            self.view = view
+            self.value = value
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.lines: list[Line] = []
+        self.top = 0
+
+    def show(self, lines: Sequence[Line], visible: tuple[int, int] | None = None) -> None:
+        """Repaint the lines that have changed. `visible` gives the first and last line that must be visible."""
+        before, top, height = self.lines, self.top, max(1, self.size.height)
+        self.lines = list(lines)
+        if visible is not None:
+            self.top = min(max(self.top, visible[1] - height + 1), visible[0])
+        self.top = max(0, min(self.top, len(lines) - height))
+        if self.top != top or len(before) != len(lines):
+            self.refresh()
+            return
+        for number, (old, new) in enumerate(zip(before, lines, strict=True)):
+            if old != new:
+                self.refresh(Region(0, number - self.top, self.size.width, 1))
+
+    def scroll_by(self, lines: int) -> None:
+        top = max(0, min(self.top + lines, len(self.lines) - max(1, self.size.height)))
+        if self.top != top:
+            self.top = top
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        number = self.top + y
+        line = self.lines[number] if number < len(self.lines) else Line()
+        return line.strip(self.size.width, palette_of(self.app.theme))
+
+    def on_click(self, event: events.Click) -> None:
+        number = self.top + event.y
+        if number < len(self.lines) and self.lines[number].value is not None:
+            self.post_message(self.LineClicked(self, self.lines[number].value))
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self.scroll_by(WHEEL_LINES)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self.scroll_by(-WHEEL_LINES)

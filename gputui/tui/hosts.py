@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from typing import ClassVar
 
-from rich.segment import Segment
-from rich.style import Style
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
-from textual.strip import Strip
 from textual.widgets import Static
 
 from gputui.core.amounts import counted, duration_words, memory_of
@@ -24,38 +18,35 @@ from gputui.logs.plain import plain
 from gputui.tui.terminal.app import TerminalApp
 from gputui.tui.terminal.tty import Colours, colours
 
-from .chrome import BandPart, band_line
-from .text import ljust
-from .theme import BY_COLOURS, OWN, Palette, palette_of
+from .chrome import LinesView
+from .text import Line, Piece, bar, blank, ljust
+from .theme import BY_COLOURS, OWN, Ground, Look
 
 NAME, BAR, MEMORY = 18, 20, 11
 NARROW = 100
 """Minimum width in cells for showing a bar."""
 
 
-def machine_lines(answer: Answer, now: float, columns: int, palette: Palette, *, selected: bool) -> list[Strip]:
+def machine_lines(answer: Answer, now: float, columns: int, *, selected: bool) -> list[Line]:
     """Render a machine with its GPUs and sessions."""
-    parts = [_band(answer, now, columns, palette, selected=selected)]
+    lines = [_band(answer, now, selected=selected)]
     if answer.status is not None:
-        parts += [_card(card, answer.status, columns, palette) for card in answer.status.cards]
-        parts += [_session(session, columns, palette) for session in answer.status.sessions]
-    return parts
+        lines += [_card(card, answer.status, columns) for card in answer.status.cards]
+        lines += [_session(session) for session in answer.status.sessions]
+    return lines
 
 
-def _band(answer: Answer, now: float, columns: int, palette: Palette, *, selected: bool) -> Strip:
-    name_style = (palette.focus if selected else palette.text) + Style(bold=True, underline=selected)
-    left: list[BandPart] = [(" ▌" if selected else "  ", palette.focus), (answer.place.alias, name_style)]
+def _band(answer: Answer, now: float, *, selected: bool) -> Line:
+    left: list[Piece] = [blank(2), (answer.place.alias, Look.FOCUS_BOLD if selected else Look.BOLD)]
     look = answer.status
     if look is not None:
         kind = ("GPU", "GPUs") if look.gpus else ("CPU slot", "CPU slots")
-        free = (f"{look.free_cards} free", palette.running if look.free_cards else palette.past)
-        left += [(f"   {counted(len(look.cards), *kind)}   ", palette.text), free]
-    trouble = _trouble(answer, now)
-    if trouble:
-        style = palette.failure if answer.trouble else palette.warning
-        left.append((f"   {plain(trouble)}", style))
-    right = [(f"CPU load {look.load:.0%}", palette.past)] if look is not None else []
-    return band_line(left, right, columns, palette)
+        free = (f"{look.free_cards} free", Look.RUNNING if look.free_cards else Look.PAST)
+        left += [(f"   {counted(len(look.cards), *kind)}   ", Look.TEXT), free]
+    if trouble := _trouble(answer, now):
+        left.append((f"   {plain(trouble)}", Look.FAILURE if answer.trouble else Look.WARNING))
+    right = [(f"CPU load {look.load:.0%}", Look.PAST)] if look is not None else []
+    return Line(left, Ground.BAND, right, marked=selected)
 
 
 def _trouble(answer: Answer, now: float) -> str:
@@ -67,51 +58,36 @@ def _trouble(answer: Answer, now: float) -> str:
     return f"! no answer for {duration_words(silent)}"
 
 
-def _card(card: CardStatus, look: MachineStatus, columns: int, palette: Palette) -> Strip:
+def _card(card: CardStatus, look: MachineStatus, columns: int) -> Line:
     name = f"{card.index} {card.name.removeprefix('NVIDIA ')}" if look.gpus else f"cpu {card.index}"
     load = "n/a" if card.utilization is None else f"{card.utilization} %"
-    cells = [
-        ("    ", palette.text),
-        (ljust(name, NAME) + " ", palette.text),
-        (f"{load:>6}  ", palette.text if card.utilization else palette.past),
-    ]
+    pieces = [(f"    {ljust(name, NAME)} ", Look.TEXT), (f"{load:>6}  ", Look.TEXT if card.utilization else Look.PAST)]
     if columns >= NARROW:
-        cells += _bar(card, palette)
-    cells.append((f"{memory_of(card.memory_used, card.memory_total):>{MEMORY}}   ", palette.memory))
-    cells.append(_whose(card, palette))
-    return _strip(cells, columns, palette)
+        known = card.memory_total and card.memory_used is not None
+        share = (card.memory_used or 0) / (card.memory_total or 1)
+        pieces += [*(bar(share, BAR, Look.MEMORY) if known else [blank(BAR)]), blank(1)]
+    memory = memory_of(card.memory_used, card.memory_total)
+    return Line([*pieces, (f"{memory:>{MEMORY}}   ", Look.MEMORY), _whose(card)])
 
 
-def _bar(card: CardStatus, palette: Palette) -> list[BandPart]:
-    if not card.memory_total or card.memory_used is None:
-        return [(" " * (BAR + 1), palette.text)]
-    used = round(BAR * card.memory_used / card.memory_total)
-    return [("━" * used, palette.memory), ("─" * (BAR - used), palette.line), (" ", palette.text)]
-
-
-def _whose(card: CardStatus, palette: Palette) -> BandPart:
+def _whose(card: CardStatus) -> Piece:
     if card.trouble:
-        return f"✗ {plain(card.trouble)}", palette.failure
+        return f"✗ {plain(card.trouble)}", Look.FAILURE
     if card.holders:
         ours = any(holder.startswith("#") for holder in card.holders)
-        return plain(", ".join(card.holders)), palette.running if ours else palette.external
-    return ("● your job", palette.running) if card.taken else ("free", palette.running)
+        return plain(", ".join(card.holders)), Look.RUNNING if ours else Look.EXTERNAL
+    return ("● your job", Look.RUNNING) if card.taken else ("free", Look.RUNNING)
 
 
-def _session(session: SessionSummary, columns: int, palette: Palette) -> Strip:
+def _session(session: SessionSummary) -> Line:
     counts = session.counts_text or ("" if session.standing else "no scheduler")
-    cells = [
-        ("    ", palette.text),
-        (ljust(plain(session.name), NAME) + " ", palette.text),
-        (f"{session.standing.upper() or '–':<9} ", palette.running if session.standing == "running" else palette.past),
-        (f"{counts}   ", palette.text),
-        (plain(session.directory), palette.past),
-    ]
-    return _strip(cells, columns, palette)
-
-
-def _strip(cells: Iterable[BandPart], columns: int, palette: Palette) -> Strip:
-    return Strip([Segment(text, style) for text, style in cells]).adjust_cell_length(columns, palette.text)
+    state = f"{session.standing.upper() or '–':<9} "
+    return Line([
+        (f"    {ljust(plain(session.name), NAME)} ", Look.TEXT),
+        (state, Look.RUNNING if session.standing == "running" else Look.PAST),
+        (f"{counts}   ", Look.TEXT),
+        (plain(session.directory), Look.PAST),
+    ])  # fmt: skip
 
 
 EVERY = 2.0
@@ -124,7 +100,7 @@ class Answered(Message):
         self.answer = answer
 
 
-class MachineList(ScrollView, can_focus=True):
+class MachineList(LinesView, can_focus=True):
     """A list of all machines with the cursor on one of them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -133,43 +109,26 @@ class MachineList(ScrollView, can_focus=True):
         Binding("g,home", "move(-1000)", show=False),
         Binding("G,end", "move(1000)", show=False),
     ]
-    DEFAULT_CSS = "MachineList { height: 1fr; width: 100%; scrollbar-size-vertical: 1; overflow-x: hidden; }"
+    DEFAULT_CSS = "MachineList { height: 1fr; width: 100%; }"
 
     def __init__(self, places: list[HostPlace], now: float) -> None:
         super().__init__()
         self.answers = {place.alias: Answer(place, at=now) for place in places}
         self.cursor = 0
-        self._lines: list[Strip] = []
 
     @property
     def chosen(self) -> HostPlace:
         return list(self.answers.values())[self.cursor].place
 
-    def take(self, answer: Answer) -> None:
-        self.answers[answer.place.alias] = answer
-        self.draw()
-
     def draw(self) -> None:
-        palette, now, columns = palette_of(self.app.theme), time.time(), self.scrollable_content_region.width
-        lines: list[Strip] = []
-        top = (0, 0)
+        lines: list[Line] = []
+        visible = (0, 0)
         for number, answer in enumerate(self.answers.values()):
-            machine = machine_lines(answer, now, columns, palette, selected=number == self.cursor)
+            machine = machine_lines(answer, time.time(), self.size.width, selected=number == self.cursor)
             if number == self.cursor:
-                top = (len(lines), len(lines) + len(machine))
+                visible = (len(lines), len(lines) + len(machine) - 1)
             lines += machine
-        if lines == self._lines:
-            return
-        self._lines, self.virtual_size = lines, Size(columns, len(lines))
-        self._show_rows(*top)
-        self.refresh()
-
-    def _show_rows(self, first: int, after: int) -> None:
-        height = self.scrollable_content_region.height
-        if first < self.scroll_offset.y:
-            self.scroll_to(y=first, animate=False)
-        elif after > self.scroll_offset.y + height:
-            self.scroll_to(y=min(first, after - height), animate=False)
+        self.show(lines, visible)
 
     def action_move(self, by: int) -> None:
         self.cursor = max(0, min(len(self.answers) - 1, self.cursor + by))
@@ -177,12 +136,6 @@ class MachineList(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         self.draw()
-
-    def render_line(self, y: int) -> Strip:
-        row = y + self.scroll_offset.y
-        text = palette_of(self.app.theme).text
-        blank = Strip.blank(self.size.width, text)
-        return self._lines[row] if row < len(self._lines) else blank
 
 
 class HostsApp(TerminalApp[HostPlace]):
@@ -220,7 +173,7 @@ class HostsApp(TerminalApp[HostPlace]):
         self.post_message(Answered(answer))
 
     def on_answered(self, event: Answered) -> None:
-        self.machines.take(event.answer)
+        self.machines.answers[event.answer.place.alias] = event.answer
         self._tick()
 
     def _tick(self) -> None:

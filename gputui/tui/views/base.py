@@ -1,89 +1,25 @@
-"""The base class of full-screen views, and the widget that shows their lines."""
+"""The base class of full-screen views."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.events import Resize
-from textual.geometry import Region
-from textual.message import Message
 from textual.screen import Screen
-from textual.strip import Strip
-from textual.widget import Widget
 
 from gputui.core.job import Job
 from gputui.core.snapshot import Snapshot
 from gputui.tui.actions.offered import allowed
 from gputui.tui.actions.table import BY_NAME, view_bindings
-from gputui.tui.chrome import Band, Footer, OfferedKeys, StatusLine
+from gputui.tui.chrome import Band, Footer, LinesView, OfferedKeys, StatusLine
 from gputui.tui.log.view import run_in_slices
-from gputui.tui.text import Line
-from gputui.tui.theme import palette_of
 
 if TYPE_CHECKING:
     from gputui.tui.main_screen import MainScreen
-
-WHEEL_LINES = 3
-
-
-class LinesView(Widget):
-    """A scrollable list of lines. `top` is the number of the first visible line."""
-
-    class LineClicked(Message):
-        """The message sent when a line with a value was clicked."""
-
-        def __init__(self, view: LinesView, value: object) -> None:
-            super().__init__()
-            self.view = view
-            self.value = value
-
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
-        self.lines: list[Line] = []
-        self.top = 0
-
-    def show(self, lines: Sequence[Line], visible: tuple[int, int] | None = None) -> None:
-        """Repaint the lines that have changed. `visible` gives the first and last line that must be visible."""
-        before, top, height = self.lines, self.top, max(1, self.size.height)
-        self.lines = list(lines)
-        if visible is not None:
-            self.top = min(max(self.top, visible[1] - height + 1), visible[0])
-        self.top = max(0, min(self.top, len(lines) - height))
-        if self.top != top or len(before) != len(lines):
-            self.refresh()
-            return
-        for number, (old, new) in enumerate(zip(before, lines, strict=True)):
-            if old != new:
-                self.refresh(Region(0, number - self.top, self.size.width, 1))
-
-    def scroll_by(self, lines: int) -> None:
-        top = max(0, min(self.top + lines, len(self.lines) - max(1, self.size.height)))
-        if self.top != top:
-            self.top = top
-            self.refresh()
-
-    def render_line(self, y: int) -> Strip:
-        number = self.top + y
-        line = self.lines[number] if number < len(self.lines) else Line()
-        return line.strip(self.size.width, palette_of(self.app.theme))
-
-    def on_click(self, event: events.Click) -> None:
-        number = self.top + event.y
-        if number < len(self.lines) and self.lines[number].value is not None:
-            self.post_message(self.LineClicked(self, self.lines[number].value))
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        event.stop()
-        self.scroll_by(WHEEL_LINES)
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        event.stop()
-        self.scroll_by(-WHEEL_LINES)
-
 
 ALWAYS = (("back", "Back"), ("help", "Help"))
 """Keys that every view offers, to pass as `OfferedKeys(…, always=ALWAYS)`."""

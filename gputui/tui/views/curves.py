@@ -18,7 +18,7 @@ from gputui.logs.plain import plain
 from gputui.tui.actions.offered import offer
 from gputui.tui.actions.table import view_bindings
 from gputui.tui.chart import AXIS, GRID, UPRIGHT, Chart, ChartCurve, draw_chart
-from gputui.tui.chrome import OfferedKeys
+from gputui.tui.chrome import LinesView, OfferedKeys
 from gputui.tui.dialogs.choosers import DIRECTIONS
 from gputui.tui.queue.row_facts import seconds_of
 from gputui.tui.text import Column, Line, Piece, blank, table
@@ -26,7 +26,7 @@ from gputui.tui.theme import Ground, Look, bold, palette_of
 from gputui.views.failures import learn_parameters
 from gputui.views.parameters import Parameters
 
-from .base import ALWAYS, FullView, LinesView
+from .base import ALWAYS, FullView
 
 if TYPE_CHECKING:
     from gputui.tui.main_screen import MainScreen

@@ -23,7 +23,7 @@ from gputui.tui.actions.looking import show_log
 from gputui.tui.actions.offered import offer
 from gputui.tui.actions.table import view_bindings
 from gputui.tui.chart import Chart, ChartCurve
-from gputui.tui.chrome import Offer, OfferedKeys
+from gputui.tui.chrome import LinesView, Offer, OfferedKeys
 from gputui.tui.dialogs.ask import Reading
 from gputui.tui.queue.row_facts import state_words
 from gputui.tui.text import Line, Piece, heading, width_of
@@ -31,7 +31,7 @@ from gputui.tui.theme import Look
 from gputui.views.failures import error_message, has_failed
 from gputui.views.format import cut, value_text
 
-from .base import ALWAYS, FullView, LinesView
+from .base import ALWAYS, FullView
 from .curves import chart_rows, points_of, step_label
 from .job_facts import Subject, attempt_rows, environment_text, fact_rows, history_rows, state_look, warning_rows
 

@@ -20,14 +20,14 @@ from gputui.logs.plain import plain
 from gputui.tui.actions.looking import show_log
 from gputui.tui.actions.scheduler import rerun_and_resume
 from gputui.tui.actions.table import view_bindings
-from gputui.tui.chrome import Offer, OfferedKeys
+from gputui.tui.chrome import LinesView, Offer, OfferedKeys
 from gputui.tui.dialogs.replace_form import ReplaceForm, likely_changed
 from gputui.tui.text import Line, Piece, blank, table, table_width
 from gputui.tui.theme import Ground, Look
 from gputui.views.failures import FailureGroup, Failures, device_count, error_message, jobs_with_common_parameters
 from gputui.views.waiting import rerun_suffix
 
-from .base import ALWAYS, FullView, LinesView
+from .base import ALWAYS, FullView
 from .failure_rows import (
     band_facts,
     beyond_the_log,

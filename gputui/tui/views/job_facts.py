@@ -35,6 +35,7 @@ from gputui.logs.line_index import FAR_TAIL_BYTES, read_tail
 from gputui.logs.plain import plain
 from gputui.session.control.handlers import Details
 from gputui.session.job_directories import Commit, Files
+from gputui.tui.chrome import LinesView
 from gputui.tui.queue.row_facts import state_words
 from gputui.tui.text import Column, Line, Piece, bar, blank, heading, table
 from gputui.tui.theme import Ground, Look, bold
@@ -42,7 +43,7 @@ from gputui.views.failures import error_message, format_gpus
 from gputui.views.format import SIGNS, cut, silence, value_text
 from gputui.views.status import wants_notification
 
-from .base import FullView, LinesView
+from .base import FullView
 
 if TYPE_CHECKING:
     from gputui.tui.main_screen import MainScreen

@@ -21,7 +21,7 @@ from gputui.core.spans import RecordedSpan
 from gputui.logs.plain import plain
 from gputui.session.saved_state import save_tui_seen, tui_seen_at
 from gputui.tui.actions.table import view_bindings
-from gputui.tui.chrome import Offer, OfferedKeys
+from gputui.tui.chrome import LinesView, Offer, OfferedKeys
 from gputui.tui.layout import Pane
 from gputui.tui.text import Column, Line, Piece, Pieces, beside, blank, heading, table
 from gputui.tui.theme import STEPS, Ground, Look, bold
@@ -38,7 +38,7 @@ from gputui.views.summary import (
     summary_lines,
 )
 
-from .base import ALWAYS, FullView, LinesView
+from .base import ALWAYS, FullView
 
 if TYPE_CHECKING:
     from gputui.tui.main_screen import MainScreen
@@ -70,7 +70,7 @@ class AutoSummary:
         main = self._main
         if main.bridge.owner is None or main.bridge.root is None:
             return
-        now, idle = main.now(), main.idle_for()
+        now, idle = main.now(), main.host.idle_for
         private = main.bridge.owner.paths.private
         if main.bridge.root != self._root:
             self._root = main.bridge.root

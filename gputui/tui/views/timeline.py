@@ -16,7 +16,7 @@ from gputui.core.spans import RecordedSpan
 from gputui.tui.actions.looking import show_log
 from gputui.tui.actions.offered import offer
 from gputui.tui.actions.table import view_bindings
-from gputui.tui.chrome import Offer, OfferedKeys
+from gputui.tui.chrome import LinesView, Offer, OfferedKeys
 from gputui.tui.theme import Look, palette_of
 from gputui.views.timeline import (
     TICKS,
@@ -32,7 +32,7 @@ from gputui.views.timeline import (
     zoomed,
 )
 
-from .base import ALWAYS, FullView, LinesView
+from .base import ALWAYS, FullView
 from .timeline_page import TimelineScene, columns_of, lines
 
 if TYPE_CHECKING:

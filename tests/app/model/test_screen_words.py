@@ -14,11 +14,10 @@ from support.core import operations
 
 from gputui.core.job import StateName
 from gputui.logs.plain import plain
-from gputui.tui.chrome import band_line
 from gputui.tui.log.view import breaks
 from gputui.tui.queue.row_facts import note_of, state_words
 from gputui.tui.text import Line
-from gputui.tui.theme import Look, palette_of
+from gputui.tui.theme import Ground, Look, palette_of
 from gputui.views.format import SIGNS, cut, width
 
 DAY = 86400
@@ -45,7 +44,7 @@ def test_the_right_part_of_a_line_is_apart_from_the_left_one_at_every_width(word
     palette = palette_of("gputui-dark")
     for columns in range(20, 80):
         left, right = [("3 Log   ", Look.TEXT), (words, Look.TEXT)], [("OUT · following", Look.PAST)]
-        for line in (band_line(left, right, columns, palette), Line(left, right=right).strip(columns, palette)):
+        for line in (Line(left, ground, right).strip(columns, palette) for ground in (Ground.BAND, Ground.PAGE)):
             assert re.search(r"\sOUT · following\s?$", line.text), line.text
             assert line.cell_length == columns
 
