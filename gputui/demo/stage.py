@@ -101,7 +101,7 @@ def run_demo(stage: Stage, theme: str | None) -> int:
         return OwnedSession(Paths(stage.session), OwnerKind.APP, daemon=False, on_change=on_change)
 
     def on_ready(main: MainScreen) -> None:
-        guide(main, Tour(stage.fix), lambda: main.on_leave(Way.DETACH))
+        guide(main, Tour(stage.fix), lambda: main.host.leave(Way.DETACH))
         begin_jobs(main, stage, environment)
 
     bridge = Bridge(hold)

@@ -86,7 +86,7 @@ class GputuiApp(TerminalApp[Way]):
         self.setup = setup
         self.exit_message = ""
         """The message printed in the shell if the app ended without the user quitting it."""
-        self.main = MainScreen(bridge, setup.where, keys=setup.keys, read_only=setup.read_only)
+        self.main = MainScreen(self)
         self._leaving: Way | None = None
         self._signs = [AsciiSigns()] if setup.ascii_signs else []  # a single object, since Textual caches by filter
         for theme in OWN:
@@ -96,13 +96,7 @@ class GputuiApp(TerminalApp[Way]):
         self.theme = wanted or BY_COLOURS[setup.colours]
 
     def on_mount(self) -> None:  # Textual calls those of the base classes as well
-        self.main.on_leave = self.leave
-        self.main.idle_for = lambda: self.idle_for
-        if self.setup.bell:
-            self.main.on_alert = self.call_user
         self.bridge.on_dismissed = lambda: self.leave(Way.STOP)
-        self.main.on_add_without_session = self._begin_session
-        self.main.environment = lambda: dict(self.setup.environment)
         self.set_keymap(dict(self.setup.keys))
         self.bridge.connect(lambda call: self.post_message(RunOnUiThread(call)), self._update)
         self.bridge.presence = self._presence
@@ -170,6 +164,11 @@ class GputuiApp(TerminalApp[Way]):
         silent = self.terminal.silent_for if self.terminal is not None else 0.0
         return {"terminal": terminal_name(), "silent_for": silent}
 
+    def alert(self, message: str) -> None:
+        """Call the user, who may be working in another window."""
+        if self.setup.bell:
+            self.call_user(message)
+
     def terminal_lost(self) -> None:
         self.exit(Way.DETACH, return_code=128 + signal.SIGHUP)
 
@@ -200,7 +199,8 @@ class GputuiApp(TerminalApp[Way]):
 
     # The session
 
-    def _begin_session(self, then: Callable[[], None]) -> None:
+    def begin_session(self, then: Callable[[], None]) -> None:
+        """Create a session for the devices on display, then call a function."""
         assert self.setup.begin_session is not None
         try:
             beginning = self.setup.begin_session()
@@ -208,7 +208,9 @@ class GputuiApp(TerminalApp[Way]):
         except (SessionError, AlreadyOwned) as error:
             self.main.say(str(error), grave=True)
             return
-        self.main.begun(beginning.where)
+        self.main.status.where = beginning.where
+        self.main.reset()
+        self.main.table.focus()
         for notice in [*notices, *([beginning.notice] if beginning.notice else [])]:
             self.main.say(notice)
         self.bridge.do(beginning.begin, lambda _: then(), lambda why: self.main.say(why, grave=True))

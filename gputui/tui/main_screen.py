@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
 from textual import on
@@ -32,7 +32,7 @@ from gputui.tui.dialogs.device import DeviceScreen
 from gputui.tui.gpus.pane import GpuPane, rows_wanted
 from gputui.tui.log.pane import AttemptLog, JobLog, LogPane, submission_note
 from gputui.tui.log.view import number_after
-from gputui.tui.queue.rows import METRIC, PARAMETER, QUEUE_ORDER, SECOND, SORTS, TIME, Filter
+from gputui.tui.queue.rows import METRIC, PARAMETER, QUEUE_ORDER, SECOND, SORTS, TIME
 from gputui.tui.queue.table import FilterBar, QueueTable
 from gputui.tui.views.base import FullView
 from gputui.tui.views.summary import AutoSummary
@@ -41,9 +41,11 @@ from gputui.views.status import Alerts
 from gputui.views.waiting import Reason
 
 from .banner import MONITOR, Banner, error_rows, notices
-from .bridge import Bridge, Way
-from .chrome import Band, Divider, Footer, StatusLine, Where
+from .chrome import Band, Divider, Footer, StatusLine
 from .layout import Arrangement, Pane, arrange, read_habits, write_habits
+
+if TYPE_CHECKING:
+    from .app import GputuiApp
 
 LOOK_EVERY = 1.0
 REST_REPAINT_SECONDS = 10.0
@@ -58,24 +60,18 @@ TITLES = {DeviceKind.GPU: "GPUs", DeviceKind.CPU: "CPU", DeviceKind.SIMULATED: "
 class MainScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = bindings()
 
-    def __init__(
-        self,
-        bridge: Bridge,
-        where: Where,
-        *,
-        keys: Mapping[str, str] | None = None,
-        read_only: bool = False,
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        """Create the screen. `keys` contains the keys changed by the user's keymap."""
+    def __init__(self, host: GputuiApp) -> None:
+        """Create the screen. `host` is the app, which also knows the setup, the terminal and how to quit."""
         super().__init__()
-        self.changed_keys = dict(keys or {})
+        self.host = host
+        self.bridge = bridge = host.bridge
+        self.changed_keys = dict(host.setup.keys)
+        """The keys changed by the user's keymap."""
         self.shown_keys = {action.name: action.shown_key for action in ACTIONS} | self.changed_keys
-        self.bridge = bridge
-        self.read_only = read_only
-        self.now = now
+        self.read_only = host.setup.read_only
+        self.now: Callable[[], float] = time.time
         self.names = Parameters()
-        self.status = StatusLine(where, id="status")
+        self.status = StatusLine(host.setup.where, id="status")
         bridge.take_changed()  # the snapshot read below includes them
         # Widgets are not queried because updates can arrive before they are mounted or after they are removed.
         self.banner = Banner(id="banner")
@@ -102,13 +98,6 @@ class MainScreen(Screen[None]):
         self.asks_which_gpus = False
         """Whether to ask which GPUs to use when they are known, because no option specified them."""
         self.acts = {action.name: action.do for action in ACTIONS if action.do is not None}
-        self.on_leave: Callable[[Way], None] = lambda way: None
-        self.on_alert: Callable[[str], None] = lambda message: None
-        """A function called with a message that the user should notice while working in another window."""
-        self.on_add_without_session: Callable[[Callable[[], None]], None] = lambda then: None
-        self.environment: Callable[[], dict[str, str]] = dict
-        self.idle_for: Callable[[], float] = lambda: 0.0
-        """A function that returns the seconds since the last input."""
         self._arranged: Arrangement | None = None
         self._top = self._banner_lines = 0
         """Number of lines between the status line and the queue, and number of lines of the banner."""
@@ -119,7 +108,7 @@ class MainScreen(Screen[None]):
         """The facts shown a second ago that can change even if all jobs have ended."""
         self._paint_due = False
         self._devices_painted = False
-        self._alerts = Alerts(bridge.snapshot, where.session)
+        self._alerts = Alerts(bridge.snapshot, host.setup.where.session)
 
     def compose(self) -> ComposeResult:
         yield self.status
@@ -250,12 +239,7 @@ class MainScreen(Screen[None]):
         if self.bridge.has_session:
             then()
         else:
-            self.on_add_without_session(then)
-
-    def begun(self, where: Where) -> None:
-        self.status.where = where
-        self.reset()
-        self.table.focus()
+            self.host.begin_session(then)
 
     def short_name(self, job: JobId) -> str:
         return self.names.of(self.snapshot[job]) if job in self.snapshot else ""
@@ -272,22 +256,6 @@ class MainScreen(Screen[None]):
     @on(GpuPane.DeviceOpened)
     def _opened(self) -> None:
         self.action_act("details")
-
-    @on(FilterBar.Typed)
-    def _filter_typed(self, event: FilterBar.Typed) -> None:
-        self.table.set_view(filter=Filter(event.text))
-
-    @on(FilterBar.Done)
-    def _filter_done(self, event: FilterBar.Done) -> None:
-        self.footer.display = True
-        if event.searches:
-            self.log_pane.focus()
-            if event.kept:
-                self.log_pane.search(event.text)
-            return
-        if not event.kept:
-            self.table.set_view(filter=Filter())
-        self.table.focus()
 
     @on(Band.BandClicked)
     def _band_clicked(self, event: Band.BandClicked) -> None:
@@ -403,7 +371,7 @@ class MainScreen(Screen[None]):
         changed |= self.bridge.take_changed()
         snapshot = self.bridge.snapshot
         for message in self._alerts.update(snapshot, changed, self.now()):
-            self.on_alert(message)
+            self.host.alert(message)
         self.table.show(snapshot, changed)
         self.table.update_context(now=self.now())
         self._paint_around()

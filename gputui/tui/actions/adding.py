@@ -76,7 +76,7 @@ def load(main: MainScreen, specs: tuple[JobSpec, ...], origin: str) -> None:
             main.paint()
             main.table.move_to(loaded.jobs[-1])
 
-    main.bridge.do(Load(specs, main.environment(), origin), done, lambda why: main.say(why, grave=True))
+    main.bridge.do(Load(specs, dict(main.host.setup.environment), origin), done, lambda why: main.say(why, grave=True))
 
 
 def sweep(main: MainScreen) -> None:
@@ -167,7 +167,7 @@ def _ask(main: MainScreen, plan: ReloadPlan) -> None:
 
 
 def _apply(main: MainScreen, plan: ReloadPlan, *, keep_gone: bool) -> None:
-    load = Load(plan.load(), main.environment(), "reload", RerunRules(rerun_failed=False))
+    load = Load(plan.load(), dict(main.host.setup.environment), "reload", RerunRules(rerun_failed=False))
 
     def loaded(_: Loaded) -> None:
         removes = [] if keep_gone else plan.removes()

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from gputui.tui.main_screen import MainScreen
 
 
+FILTER_HINT = "state:failed lr=0.1 text !not       Enter: keep · Esc: clear"
+SEARCH_HINT = "search …       Enter, then n and N"
 DEFAULT_PAGER = "less -R"
 MAX_CURVES = 6
 """Maximum number of curves in a chart. More are hard to distinguish."""
@@ -103,12 +105,27 @@ def back(main: MainScreen) -> None:
 
 
 def filter_or_search(main: MainScreen) -> None:
-    search = main.pane is Pane.LOG
-    if not search:
-        main.table.rows.read_texts(main.snapshot)
-    bar = main.filter_bar
+    """Open the input line for a filter of the queue, applied while typing, or for a text to search for in the log."""
+    table, bar = main.table, main.filter_bar
     main.footer.display = False
-    bar.begin("" if search else main.table.rows.filter.written, search=search)
+
+    def searched(text: str | None) -> None:
+        main.footer.display = True
+        main.log_pane.focus()
+        if text is not None:
+            main.log_pane.search(text)
+
+    def filtered(text: str | None) -> None:
+        main.footer.display = True
+        table.focus()
+        if text is None:
+            table.set_view(filter=Filter())
+
+    if main.pane is Pane.LOG:
+        bar.begin("", SEARCH_HINT, lambda _: None, searched)
+    else:
+        table.rows.read_texts(main.snapshot)
+        bar.begin(table.rows.filter.written, FILTER_HINT, lambda text: table.set_view(filter=Filter(text)), filtered)
 
 
 def turn_tab(main: MainScreen, by: int) -> None:

@@ -117,7 +117,7 @@ def describe_order(snapshot: Snapshot, jobs: Sequence[Job]) -> str:
 def leave(main: MainScreen) -> None:
     snapshot = main.snapshot
     if main.bridge.only_looks or not main.bridge.has_session or not has_pending_work(snapshot):
-        main.on_leave(Way.DETACH)
+        main.host.leave(Way.DETACH)
         return
     started = "started" if snapshot.count(StateName.SUSPENDED) else "running"
     stopped = counted(snapshot.running, f"{started} job", f"{started} jobs")
@@ -128,7 +128,7 @@ def leave(main: MainScreen) -> None:
     ]
     main.ask(
         Ask("Quit", format_counts(snapshot), [detach] if main.read_only else [detach, *others], cancel="stay"),
-        lambda way: main.on_leave(Way(way)) if way else None,
+        lambda way: main.host.leave(Way(way)) if way else None,
     )
 
 

@@ -636,61 +636,41 @@ def _result_columns(shape: ResultShape) -> tuple[object, ...]:
     return shape.main_title, shape.second_title, shape.main_number.width, shape.second_number.width
 
 
-FILTER_HINT = "state:failed lr=0.1 text !not       Enter: keep · Esc: clear"
-SEARCH_HINT = "search …       Enter, then n and N"
-
-
 class FilterBar(Input):
-    """An input line for a filter of the queue, applied while typing, or for a text to search for in the log."""
+    """An input line in place of the footer. It calls one function while the user types and another one at the end."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "give_up", show=False)]
-
-    class Typed(Message):
-        """The message sent when the filter was edited."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
-    class Done(Message):
-        """The message sent when the line was closed. `searches` means that the text is for the log. `kept` means that
-        Enter was pressed instead of Escape.
-        """
-
-        def __init__(self, text: str, *, searches: bool, kept: bool) -> None:
-            super().__init__()
-            self.text = text
-            self.searches = searches
-            self.kept = kept
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(compact=True, id=id, select_on_focus=False)
         self.display = False
-        self._searches = False
+        self._typed: Callable[[str], None] = lambda text: None
+        self._done: Callable[[str | None], None] = lambda text: None
 
-    def begin(self, text: str, *, search: bool) -> None:
-        self._searches = search
-        self.placeholder = SEARCH_HINT if search else FILTER_HINT
+    def begin(self, text: str, hint: str, typed: Callable[[str], None], done: Callable[[str | None], None]) -> None:
+        """Show the line with a text. `done` is called with the final text, or None if the user pressed Escape."""
+        self._typed, self._done = typed, done
+        self.placeholder = hint
         self.display = True
         with self.prevent(Input.Changed):
             self.value = text
         self.cursor_position = len(text)
         self.focus()
 
-    def _end(self, *, kept: bool) -> None:
+    def _end(self, text: str | None) -> None:
         self.display = False
-        self.post_message(self.Done(self.value, searches=self._searches, kept=kept))
+        self._done(text)
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
-        if self.display and not self._searches:
-            self.post_message(self.Typed(event.value))
+        if self.display:
+            self._typed(event.value)
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self._end(kept=True)
+        self._end(event.value)
 
     def action_give_up(self) -> None:
-        self._end(kept=False)
+        self._end(None)

@@ -127,7 +127,7 @@ async def test_a_notification_is_shown_once_and_above_the_hint_of_the_tour(stage
 @on_stage(slots=1)
 async def test_b_notifies_the_user_when_the_job_ends(stage: Stage) -> None:
     calls: list[str] = []
-    stage.main.on_alert = calls.append
+    stage.app.alert = calls.append  # type: ignore[method-assign,assignment]
     [job, _] = await stage.add("until test -e go; do sleep 0.05; done", "sleep 600")
     await stage.becomes(job, StateName.RUNNING)
     await stage.go_to(job)
