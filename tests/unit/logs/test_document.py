@@ -1,4 +1,4 @@
-"""Searching finds a text wherever it is visible in a log, and only there."""
+"""Documents: the layout of lines on the screen, and a search that finds a text wherever it is visible."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputui.logs import document as search
-from gputui.logs.document import Document, Needle, backward, find_above, find_below, find_nearest, forward
+from gputui.logs.document import (
+    Document,
+    LineLayout,
+    Needle,
+    Top,
+    backward,
+    find_above,
+    find_below,
+    find_nearest,
+    forward,
+)
 
 Result = TypeVar("Result")
 
@@ -91,3 +101,37 @@ def test_a_match_far_above_what_is_known_is_found(tmp_path: Path) -> None:
     assert not document.complete
     key = result(find_above(document, Needle("needle"), document.key(document.rows - 1)))
     assert text_at(document, key) == "needle here"
+
+
+PARTS = st.lists(st.integers(1, 5), max_size=12)
+
+
+def all_rows(parts: list[int]) -> list[Top]:
+    return [Top(row, part) for row, count in enumerate(parts) for part in range(count)]
+
+
+@given(PARTS, st.integers(1, 8), st.integers(0, 60), st.integers(-70, 70))
+def test_scrolling_moves_over_all_rows(parts: list[int], height: int, start: int, by: int) -> None:
+    rows = all_rows(parts)
+    layout = LineLayout(len(parts), height, parts.__getitem__)
+    last = max(0, len(rows) - height)
+    assert layout.last_top() == (rows[last] if rows else Top(0))
+    place = min(start, last)
+    top = rows[place] if rows else Top(0)
+    assert list(layout.visible(top)) == rows[place : place + height]
+    expected = max(0, min(last, place + by))
+    assert layout.moved(top, by) == (rows[expected] if rows else Top(0))
+
+
+def test_only_lines_near_the_screen_are_measured() -> None:
+    asked = []
+
+    def parts(row: int) -> int:
+        asked.append(row)
+        return 2
+
+    layout = LineLayout(10_000_000, 40, parts)
+    assert layout.last_top() == Top(9_999_980)
+    layout.moved(Top(5_000_000), -39)
+    list(layout.visible(Top(5_000_000)))
+    assert len(asked) < 200
