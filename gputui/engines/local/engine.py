@@ -39,15 +39,14 @@ from .recovery import (
     UNSEEN,
     Decision,
     Leader,
-    WaitStatus,
-    Wrapper,
     command_may_live,
     decide,
+    exit_status,
     find_leader,
     outcome_of,
 )
 from .spawn import Crew
-from .stop import Key, LiveAttempt, Stopper, TreeOrder, carry_out
+from .stop import Key, LiveAttempt, Order, Stopper, signal_once
 
 READ_TRIES, READ_INTERVAL = 50, 0.1
 """Number of reads after which the end of an attempt with an unreadable claim counts as lost, and seconds
@@ -58,12 +57,6 @@ LOOK_EVERY = 2.0
 
 Polling is necessary because the kernel notifies only the parent, and an adopted wrapper is not a child of this process.
 """
-_TREE_ORDERS = {
-    events.Terminate: TreeOrder.TERMINATE,
-    events.KillTree: TreeOrder.KILL,
-    events.SuspendTree: TreeOrder.SUSPEND,
-    events.ContinueTree: TreeOrder.RESUME,
-}
 _LOG_TAIL = 200
 _CLAIMS_OF_WRAPPERS = Claims.of(spawn.SESSION)
 
@@ -77,7 +70,7 @@ class LocalEngine(ClaimedAttempts):
         self._private = private
         self._report = report
         self._live: dict[Key, LiveAttempt] = {}
-        self._undecided: dict[Key, TreeOrder] = {}
+        self._undecided: dict[Key, Order | None] = {}
         """Recovered attempts for which no decision has been made yet, with the latest order for each."""
         self._crew: Crew[Launch, int | spawn.SpawnError] = Crew(self._spawn)
         self._stopper = Stopper(loop, self._report_end)
@@ -125,20 +118,20 @@ class LocalEngine(ClaimedAttempts):
         self._report(Spawned(job=launch.job, attempt=launch.attempt, pid=started))
 
     def recover(self, survivors: list[Survivor]) -> None:
-        self._undecided.update({(survivor.job, survivor.attempt): TreeOrder.NONE for survivor in survivors})
+        self._undecided.update({(survivor.job, survivor.attempt): None for survivor in survivors})
         for survivor in survivors:
             self._decide(survivor)
 
     def carry_out(self, order: events.AttemptInstruction) -> None:
-        if (tree_order := _TREE_ORDERS.get(type(order))) is not None:
-            self._order((order.job, order.attempt), tree_order)
+        if not isinstance(order, events.Withdraw):
+            self._order((order.job, order.attempt), type(order))
 
     def gc(self, *, all_dead: bool) -> None:
         self._claims.remove_unwanted(lambda *key: key in self._live or key in self._undecided, all_dead=all_dead)
 
     def kill_leftovers(self, job: JobId, attempt: int) -> None:
         marks = processes.AttemptMarks(self.token(job, attempt))
-        self._loop.run_in_thread(lambda: carry_out(TreeOrder.KILL, marks, True), lambda outcome: None)
+        self._loop.run_in_thread(lambda: signal_once(events.KillTree, marks, True), lambda _: None)
 
     def close(self) -> None:
         self._closed = True
@@ -163,7 +156,7 @@ class LocalEngine(ClaimedAttempts):
         elif survivor.since is Since.NOTHING and isinstance(claim, TO_SEEK):
             self._seek_wrapper(survivor, wait)
         else:
-            self._act(survivor, claim, Wrapper.DEAD, wait)
+            self._act(survivor, claim, wait)
 
     def _check_wrapper(self, survivor: Survivor, pid: int, claim: Claim, wait: float) -> None:
         # The process is pinned before it is checked, so that its pid cannot be reused in between.
@@ -183,7 +176,7 @@ class LocalEngine(ClaimedAttempts):
         else:
             now = self._read(survivor)
             ended_meanwhile = isinstance(now, WrittenExit | DirectoryGone)
-            self._act(survivor, now if ended_meanwhile else claim, Wrapper.DEAD, FIRST_WAIT)
+            self._act(survivor, now if ended_meanwhile else claim, FIRST_WAIT)
 
     def _seek_wrapper(self, survivor: Survivor, wait: float) -> None:
         """Search all processes for the attempt's token, because the claim contains no pid."""
@@ -199,16 +192,16 @@ class LocalEngine(ClaimedAttempts):
         elif not isinstance(claim, TO_SEEK):
             self._decide(survivor, wait)
         elif leader is None:
-            self._act(survivor, claim, Wrapper.DEAD, wait)
+            self._act(survivor, claim, wait)
         elif isinstance(claim, Empty) and not leader.runs:
-            self._act(survivor, claim, Wrapper.ALIVE, wait)
+            self._act(survivor, claim, wait, alive=True)
         else:
             if leader.runs:
                 self._claims.restore(survivor.job, survivor.attempt, leader.pid)
             self._check_wrapper(survivor, leader.pid, claim, wait)
 
-    def _act(self, survivor: Survivor, claim: Claim, wrapper: Wrapper, wait: float) -> None:
-        match decide(type(claim), survivor.since, wrapper):
+    def _act(self, survivor: Survivor, claim: Claim, wait: float, *, alive: bool = False) -> None:
+        match decide(type(claim), survivor.since, alive=alive):
             case Decision.FINISHED:
                 at = claim.at if isinstance(claim, WrittenExit | DirectoryGone) else None
                 self._end(survivor, outcome_of(claim, None, None), at)
@@ -245,10 +238,10 @@ class LocalEngine(ClaimedAttempts):
         purpose = self._claims.asked(*key)
         live = LiveAttempt(key, self._marks(key, watch.pid, survivor.out), watch, survivor.out, asked=purpose)
         live.signalled = survivor.stopping or purpose is not None
-        order = self._undecided.pop(key, TreeOrder.NONE)
+        order = self._undecided.pop(key, None)
         self._watch(live)
         self._report(Spawned(job=job, attempt=attempt, pid=watch.pid, adopted=True, requested=purpose))
-        if order is not TreeOrder.NONE:
+        if order is not None:
             self._order(key, order)
 
     def _end(self, survivor: Survivor, outcome: Outcome, at: float | None = None) -> None:
@@ -286,16 +279,16 @@ class LocalEngine(ClaimedAttempts):
 
     def _wrapper_ended(self, live: LiveAttempt) -> None:
         assert live.watch is not None
-        status = WaitStatus.of(live.watch.finish())
+        status = exit_status(live.watch.finish())
         live.watch = None
         reached(Step.END_SEEN)
-        if status is not None and status.code == 0:
+        if status == 0:
             # The wrapper exits with 0 only if the command did, so the claim need not be read.
             self._settle(live, Exited(0), False)
         else:
             self._read_end(live, status, READ_TRIES)
 
-    def _read_end(self, live: LiveAttempt, status: WaitStatus | None, tries: int) -> None:
+    def _read_end(self, live: LiveAttempt, status: int | None, tries: int) -> None:
         if self._live.get(live.key) is not live:
             return
         claim = self._claims.read_with_log(*live.key, live.out)
@@ -321,7 +314,7 @@ class LocalEngine(ClaimedAttempts):
     def _marks(self, key: Key, wrapper: int, out: str, err: str | None = None) -> processes.AttemptMarks:
         return processes.AttemptMarks(self.token(*key), wrapper, True, (out, err) if err is not None else (out,), {})
 
-    def _order(self, key: Key, order: TreeOrder) -> None:
+    def _order(self, key: Key, order: Order) -> None:
         if key in self._live:
             self._stopper.order(self._live[key], order)
         elif key in self._undecided:

@@ -7,8 +7,6 @@ import re
 from enum import Enum, auto
 from typing import NamedTuple
 
-from msgspec import Struct
-
 from gputui.core import events
 from gputui.core.events import NeverRan, NoRoom, NotStarted, Outcome, Vanished
 from gputui.engines.claims import (
@@ -46,16 +44,6 @@ class Decision(Enum):
     """The claim is being written or cannot be read at the moment."""
 
 
-class Wrapper(Enum):
-    """State of an attempt's wrapper.
-
-    ALIVE means that a process has the attempt's token and leads its kernel session.
-    """
-
-    ALIVE = auto()
-    DEAD = auto()
-
-
 class Row(NamedTuple):
     """Decisions for one kind of claim.
 
@@ -88,11 +76,12 @@ TABLE: dict[type[Claim], Row] = {
 }
 
 
-def decide(claim: type[Claim], since: Since, wrapper: Wrapper) -> Decision:
+def decide(claim: type[Claim], since: Since, *, alive: bool) -> Decision:
+    """`alive`: whether a process has the attempt's token and leads its kernel session."""
     row = TABLE[claim]
     if since in (Since.REBOOT, Since.COPY):
         return row.unsure
-    return row.alive if wrapper is Wrapper.ALIVE and since is Since.NOTHING else row.dead
+    return row.alive if alive and since is Since.NOTHING else row.dead
 
 
 # The outcome of a wrapper's end
@@ -101,25 +90,16 @@ def decide(claim: type[Claim], since: Since, wrapper: Wrapper) -> Decision:
 STARTED_BEFORE = "this attempt was already started"
 
 
-class WaitStatus(Struct, frozen=True):
-    """The exit code of a wrapper, or the signal that killed it."""
-
-    code: int | None = None
-    signal: int | None = None
-
-    @classmethod
-    def of(cls, result: os.waitid_result | None) -> WaitStatus | None:
-        """Return the wait status, or None if it is unknown because the wrapper was not a child of this process."""
-        if result is None:
-            return None
-        if result.si_code == os.CLD_EXITED:
-            return cls(code=result.si_status)
-        return cls(signal=result.si_status)
+def exit_status(result: os.waitid_result | None) -> int | None:
+    """Return a wrapper's exit code or, negated, the signal that killed it. None: it was not a child of this process."""
+    if result is None:
+        return None
+    return result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
 
 
-def outcome_of(claim: Claim, status: WaitStatus | None, directory: str | None, log_tail: bytes = b"") -> Outcome:
+def outcome_of(claim: Claim, status: int | None, directory: str | None, log_tail: bytes = b"") -> Outcome:
     """Return the outcome of an attempt whose wrapper is dead. `directory` is the job's directory, if known."""
-    code = status.code if status is not None else None
+    code = None if status is None or status < 0 else status
     match claim:
         case WrittenExit(code=written):
             return events.Exited(written)
@@ -139,9 +119,9 @@ def outcome_of(claim: Claim, status: WaitStatus | None, directory: str | None, l
     return Vanished(_how_it_died(status))
 
 
-def command_may_live(outcome: Outcome, status: WaitStatus | None) -> bool:
+def command_may_live(outcome: Outcome, status: int | None) -> bool:
     """Return whether the command may still be running because its wrapper was killed instead of waiting for it."""
-    return isinstance(outcome, Vanished) and (status is None or status.code is None)
+    return isinstance(outcome, Vanished) and (status is None or status < 0)
 
 
 def _without_exit_record(code: int, log_tail: bytes) -> Outcome:
@@ -155,11 +135,11 @@ def _without_exit_record(code: int, log_tail: bytes) -> Outcome:
     return events.Exited(code)
 
 
-def _how_it_died(status: WaitStatus | None) -> str:
+def _how_it_died(status: int | None) -> str:
     if status is None:
         return "its shell was killed"
-    if status.signal is not None:
-        return f"its shell was killed by signal {status.signal}"
+    if status < 0:
+        return f"its shell was killed by signal {-status}"
     return STARTED_BEFORE
 
 

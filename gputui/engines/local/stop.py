@@ -6,13 +6,13 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from enum import Enum, auto
 from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gputui.core.events import AttemptEnded
+from gputui.core import events
+from gputui.core.events import AttemptEnded, AttemptInstruction
 from gputui.core.job import JobId, Purpose, SurvivingProcess
 from gputui.process.processes import (
     AttemptMarks,
@@ -27,16 +27,7 @@ from gputui.process.processes import (
 from gputui.process.watch import EventLoop, Watch
 
 Key = tuple[JobId, int]
-
-
-class TreeOrder(Enum):
-    """The latest order for an attempt's processes."""
-
-    NONE = auto()
-    TERMINATE = auto()
-    KILL = auto()
-    SUSPEND = auto()
-    RESUME = auto()
+Order = type[AttemptInstruction]
 
 
 class LiveAttempt(Struct, eq=False):
@@ -50,7 +41,8 @@ class LiveAttempt(Struct, eq=False):
     err: str | None = None
     """The path of the error log, or None if it is unknown or identical to `out`."""
     directory: str | None = None
-    order: TreeOrder = TreeOrder.NONE
+    order: Order | None = None
+    """The latest order."""
     rounds: int = 0
     """Number of rounds carried out for the latest order."""
     serial: int = 0
@@ -96,8 +88,8 @@ class Round(NamedTuple):
     """Whether all remaining processes belong to other users and cannot be signalled."""
 
 
-def carry_out(
-    order: TreeOrder, marks: AttemptMarks, ended: bool, reached: Callable[[], None] | None = None
+def signal_once(
+    order: Order | None, marks: AttemptMarks, ended: bool, reached: Callable[[], None] | None = None
 ) -> Round | None:
     """Send one round of signals to the tree. Return None if /proc cannot be read.
 
@@ -105,14 +97,14 @@ def carry_out(
     """
     try:
         match order:
-            case TreeOrder.KILL:
+            case events.KillTree:
                 return _kill(marks, reached)
-            case TreeOrder.SUSPEND:
+            case events.SuspendTree:
                 return Round(_suspend(marks))
-            case TreeOrder.TERMINATE if not ended:
+            case events.Terminate if not ended:
                 # A stopped process handles SIGTERM only after SIGCONT.
                 return Round(_signal_all(marks, (signal.SIGTERM, signal.SIGCONT), reached))
-            case TreeOrder.RESUME:
+            case events.ContinueTree:
                 return Round(_signal_all(marks, (signal.SIGCONT,), None))
         return Round(len(_without_wrapper(marks)))
     except OSError:
@@ -205,9 +197,9 @@ class Stopper:
         self._report_end = report_end
         self._closed = False
 
-    def order(self, live: LiveAttempt, order: TreeOrder) -> None:
+    def order(self, live: LiveAttempt, order: Order) -> None:
         # A kill is final, and leftovers of an ended attempt can only be killed.
-        if order is TreeOrder.KILL or (live.order is not TreeOrder.KILL and live.watch is not None):
+        if order is events.KillTree or (live.order is not events.KillTree and live.watch is not None):
             self._begin(live, order)
 
     def ended(self, live: LiveAttempt, may_live: bool) -> bool:
@@ -216,10 +208,10 @@ class Stopper:
         Return whether its remaining processes are being killed, in which case the report waits.
         """
         live.ended_at = time.monotonic()
-        if live.order is TreeOrder.KILL or may_live:
-            self._begin(live, TreeOrder.KILL)
-        elif live.order is TreeOrder.TERMINATE:
-            self._begin(live, TreeOrder.TERMINATE)
+        if live.order is events.KillTree or may_live:
+            self._begin(live, events.KillTree)
+        elif live.order is events.Terminate:
+            self._begin(live, events.Terminate)
         else:
             live.serial += 1
             return False
@@ -228,8 +220,8 @@ class Stopper:
     def close(self) -> None:
         self._closed = True
 
-    def _begin(self, live: LiveAttempt, order: TreeOrder) -> None:
-        if order is TreeOrder.KILL and live.order is not TreeOrder.KILL:
+    def _begin(self, live: LiveAttempt, order: Order) -> None:
+        if order is events.KillTree and live.order is not events.KillTree:
             live.killed_at = time.monotonic()
         live.order, live.rounds, live.lone_since = order, 0, None
         live.serial += 1
@@ -240,7 +232,7 @@ class Stopper:
             return
         order, marks, ended = live.order, live.marks, live.watch is None
         self._loop.run_in_thread(
-            lambda: carry_out(order, marks, ended, live.note_signal), lambda met: self._done(live, serial, met)
+            lambda: signal_once(order, marks, ended, live.note_signal), lambda met: self._done(live, serial, met)
         )
 
     def _done(self, live: LiveAttempt, serial: int, met: Round | None) -> None:
@@ -250,16 +242,16 @@ class Stopper:
             self._after_the_end(live, serial, met)
         elif live.watch is None:
             self._again(live, serial, _growing_wait(live.rounds))
-        elif live.order is TreeOrder.KILL:
+        elif live.order is events.KillTree:
             self._end_wrapper(live, met)
             in_vain = met is not None and met.forbidden
             self._again(live, serial, _growing_wait(live.rounds) if in_vain else BETWEEN_KILLS)
-        elif live.order is not TreeOrder.RESUME and (met is None or not met.others):
+        elif live.order is not events.ContinueTree and (met is None or not met.others):
             self._again(live, serial, _growing_wait(live.rounds))
 
     def _after_the_end(self, live: LiveAttempt, serial: int, met: Round | None) -> None:
         assert live.end is not None
-        stuck = live.order is TreeOrder.KILL and time.monotonic() - live.ended_at > UNKILLABLE_AFTER
+        stuck = live.order is events.KillTree and time.monotonic() - live.ended_at > UNKILLABLE_AFTER
         if stuck or (met is not None and (met.others == 0 or _given_up(live, met))):
             live.serial += 1
             live.end = replace(live.end, left=met.left if met is not None else ())

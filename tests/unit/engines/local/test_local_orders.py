@@ -114,14 +114,14 @@ def test_an_end_that_came_before_the_first_signal_is_the_commands_own(
 ) -> None:
     """The order is given while the command runs, and is carried out when it has ended."""
     machine.start(f"until test -e go; do sleep 0.01; done; {command}")
-    wrapper, carry_out = machine.wrapper(), rounds.carry_out
+    wrapper, carry_out = machine.wrapper(), rounds.signal_once
 
     def carried_out_late(*arguments: object) -> rounds.Round | None:
         (machine.work / "go").touch()
         until(lambda: not alive(wrapper), "the command has ended and its wrapper too")
         return carry_out(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(rounds, "carry_out", carried_out_late)
+    monkeypatch.setattr(rounds, "signal_once", carried_out_late)
     machine.order(order)
     machine.loop.call_later(0.3, lambda: machine.order("kill"))
     machine.end_of()
