@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from enum import StrEnum
 from typing import Protocol
 
@@ -235,6 +236,34 @@ class Sampler(Protocol):
     def close(self) -> None: ...
 
 
+class TimedSampler:
+    """Base class of samplers that take a sample at every interval, when they are asked for it."""
+
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
+        self._due = time.monotonic()
+
+    def fileno(self) -> None:
+        return None
+
+    def patience(self) -> float:
+        return max(0.0, self._due - time.monotonic())
+
+    def read(self) -> Sample | None:
+        now = time.monotonic()
+        if now < self._due:
+            return None
+        self._due = now + self._interval
+        return self.take(now)
+
+    def take(self, now: float) -> Sample:
+        """Take a sample. `now` is the time on the monotonic clock."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
+
+
 def aged(sample: Sample, seconds: float) -> Sample:
     """Return the sample as it looks `seconds` later if no device has answered in the meantime."""
     devices = tuple(
@@ -251,13 +280,10 @@ def silent(device: DeviceSample, age: float) -> DeviceSample:
     return replace(device, status=Status.STALE, message=f"no response for {age:.0f} s", age=age)
 
 
-# Encoding
+# Encoding: one line of JSON for each sample
 
 
-_LENGTH = 4
 _LARGEST = 64 * 1024 * 1024
-
-_encoder = msgspec.msgpack.Encoder()
 
 
 class GarbledStream(Exception):
@@ -265,35 +291,21 @@ class GarbledStream(Exception):
 
 
 def encode(sample: Sample) -> bytes:
-    body = _encoder.encode(sample)
-    return len(body).to_bytes(_LENGTH, "big") + body
+    return msgspec.json.encode(sample) + b"\n"
 
 
-class FrameReader:
+class LineReader:
     """Decodes samples from chunks of data that were read from a pipe."""
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
+        self._rest = b""
 
     def feed(self, data: bytes) -> Sample | None:
         """Add data and return the newest complete sample. Older samples are skipped."""
-        self._buffer += data
-        newest: bytes | None = None
-        while (body := self._next_body()) is not None:
-            newest = body
+        complete, newline, self._rest = (self._rest + data).rpartition(b"\n")
+        if len(self._rest) > _LARGEST or self._rest[:1] not in (b"", b"{"):
+            raise GarbledStream(f"{len(self._rest)} bytes that begin with {self._rest[:8]!r}")
         try:
-            return msgspec.msgpack.decode(newest, type=Sample) if newest is not None else None
+            return msgspec.json.decode(complete.rpartition(b"\n")[2], type=Sample) if newline else None
         except msgspec.MsgspecError as error:
             raise GarbledStream(str(error)) from error
-
-    def _next_body(self) -> bytes | None:
-        if len(self._buffer) < _LENGTH:
-            return None
-        end = _LENGTH + int.from_bytes(self._buffer[:_LENGTH], "big")
-        if end > _LARGEST:
-            raise GarbledStream(f"a frame of {end} bytes")
-        if len(self._buffer) < end:
-            return None
-        body = bytes(self._buffer[_LENGTH:end])
-        del self._buffer[:end]
-        return body

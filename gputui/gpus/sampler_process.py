@@ -16,7 +16,7 @@ from gputui.core.slots import DeviceKind
 from gputui.process.spawn import spawn
 from gputui.process.watch import EventLoop
 
-from .sample import FrameReader, GarbledStream, Sample, Sampler, Trouble, TroubleKind, aged
+from .sample import GarbledStream, LineReader, Sample, Sampler, Trouble, TroubleKind, aged
 
 SAMPLER = (sys.executable, "-P", "-m", "gputui.gpus.nvml")
 """Command line of the sampler process.
@@ -40,7 +40,7 @@ class Child:
         control, self._control = os.pipe()
         self.data, data = os.pipe()
         self._errors = os.memfd_create("gputui-sampler-errors", os.MFD_CLOEXEC)
-        self._frames = FrameReader()
+        self._lines = LineReader()
         os.set_blocking(self.data, False)
         os.set_blocking(self._control, False)
         try:
@@ -68,7 +68,7 @@ class Child:
                     errors = os.pread(self._errors, _LONGEST_ERROR, max(0, size - _LONGEST_ERROR))
                     raise SamplerGone(errors.decode("utf-8", "replace").strip().rpartition("\n")[2])
                 return newest
-            newest = self._frames.feed(data) or newest
+            newest = self._lines.feed(data) or newest
 
     def abandon(self) -> None:
         """Kill the process without waiting for its end, because it may hang in the kernel."""

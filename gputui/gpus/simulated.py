@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 
 from gputui.core.slots import DeviceKind
 
-from .sample import DeviceSample, Sample
+from .sample import DeviceSample, Sample, TimedSampler
 
 _TOTAL = 24 * 1024**3
 _LIMIT = 350.0
@@ -52,8 +52,8 @@ def _load(chance: random.Random, busy_for: int, device: random.Random) -> int:
     return min(99, level + chance.randint(-5, 5))
 
 
-class SimulatedSampler:
-    """Samples simulated GPUs. `busy` returns the keys of devices that run a job, and `now` is the monotonic clock."""
+class SimulatedSampler(TimedSampler):
+    """Samples simulated GPUs. `busy` returns the keys of devices that run a job."""
 
     def __init__(
         self,
@@ -62,26 +62,13 @@ class SimulatedSampler:
         *,
         seed: int = 0,
         busy: Callable[[], Collection[str]] = tuple,
-        now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._count, self._interval, self._seed, self._busy, self._now = count, interval, seed, busy, now
+        super().__init__(interval)
+        self._count, self._seed, self._busy = count, seed, busy
         self._busy_for = [0] * count
         self._step = 0
-        self._due = now()
 
-    def fileno(self) -> None:
-        return None
-
-    def patience(self) -> float:
-        return max(0.0, self._due - self._now())
-
-    def close(self) -> None:
-        pass
-
-    def read(self) -> Sample | None:
-        if self._now() < self._due:
-            return None
-        self._due = self._now() + self._interval
+    def take(self, now: float) -> Sample:
         self._step += 1
         busy = self._busy()
         self._busy_for = [steps + 1 if device_key(index) in busy else 0 for index, steps in enumerate(self._busy_for)]

@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from gputui import __version__
 from gputui.core.job import ACTIVE, BAD_ENDS, WAITING
-from gputui.gpus.cpu import CpuSampler
 from gputui.gpus.external_processes import Rules
 from gputui.gpus.hardware import driver_present
+from gputui.gpus.machine import CpuSampler
 from gputui.gpus.sample import DeviceSample, ProcessSample, Sample, Sampler, Status
 from gputui.gpus.sampler_process import ProcessSampler, sample_once
 from gputui.session.control.connection import ask_owner

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Protocol, TypeVar
 
 from . import processes
@@ -191,3 +192,42 @@ def start_thread(
             "memory (ulimit -v); end some and try again"
         ) from error
     return thread
+
+
+class WorkerThread:
+    """A daemon thread that runs tasks in order.
+
+    After each task, and when it has waited for the next one in vain, it calls `idle`. This returns the seconds to wait
+    before the next call, or None to wait for a task.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        failed: Callable[[BaseException], None] | None = None,
+        idle: Callable[[], float | None] | None = None,
+    ) -> None:
+        self._idle = idle
+        self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._closed = False
+        self._thread = start_thread(self._work, name, failed)
+
+    def add(self, task: Callable[[], None]) -> None:
+        self._tasks.put(task)
+
+    def close(self, patience: float = 2.0) -> None:
+        """Drop the tasks that have not started, and wait up to `patience` seconds for the running one."""
+        self._closed = True
+        self._tasks.put(None)
+        self._thread.join(patience)
+
+    def _work(self) -> None:
+        task: Callable[[], None] | None = None
+        while not self._closed:
+            if task is not None:
+                task()
+            pause = self._idle() if self._idle is not None else None
+            try:
+                task = self._tasks.get(timeout=pause)
+            except Empty:
+                task = None

@@ -280,7 +280,7 @@ def _sampler(slots: Sequence[SlotShown]) -> Sampler:
         from gputui.gpus.sampler_process import ProcessSampler
 
         return ProcessSampler()
-    from gputui.gpus.cpu import CpuSampler
+    from gputui.gpus.machine import CpuSampler
 
     return CpuSampler(max(1, len(slots)))
 

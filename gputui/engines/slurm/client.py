@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import queue
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-
-from gputui.process.watch import start_thread
 
 from .messages import last_line, refusal
 from .parse import (
@@ -202,27 +199,3 @@ def command_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """
     harmless = {key: value for key, value in environment.items() if key in _KEPT or not key.startswith(_STEERING)}
     return {**harmless, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}
-
-
-class SerialWorker:
-    """A thread that runs tasks in order. `close` drops tasks that have not started."""
-
-    PATIENCE = 2.0
-    """Seconds that `close` waits for the running task."""
-
-    def __init__(self, name: str, failed: Callable[[BaseException], None]) -> None:
-        self._tasks: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._closed = False
-        self._thread = start_thread(self._work, name, failed)
-
-    def add(self, task: Callable[[], None]) -> None:
-        self._tasks.put(task)
-
-    def close(self) -> None:
-        self._closed = True
-        self._tasks.put(None)
-        self._thread.join(self.PATIENCE)
-
-    def _work(self) -> None:
-        while (task := self._tasks.get()) is not None and not self._closed:
-            task()

@@ -59,9 +59,9 @@ from gputui.engines.claims import (
 )
 from gputui.engines.protocol import LEFT_BEHIND, Launch, Report, Since, Survivor
 from gputui.process.processes import user_name
-from gputui.process.watch import EventLoop
+from gputui.process.watch import EventLoop, WorkerThread
 
-from .client import SerialWorker, SlurmCommands, SlurmError, SlurmRefused
+from .client import SlurmCommands, SlurmError, SlurmRefused
 from .ends import NODE_FAILURES, SlurmVerdict, judge_before_claim, judge_exit, judge_without_record
 from .messages import describe_wait
 from .parse import Phase, SlurmEnd, SlurmJob, SlurmNode, largest
@@ -250,8 +250,8 @@ class SlurmEngine(ClaimedAttempts):
         self._withdrawn_file = WithdrawnFile(private, session, self._claims, self._user)
         self._reader = ClaimReader(private, self._claims, partial(self._in_loop, self._take_readings), self._fail)
         self._poller = QueuePoller(self._commands, partial(self._in_loop, self._take_answer), self._fail)
-        self._submissions = SerialWorker("gputui-submissions", self._fail)
-        self._orders = SerialWorker("gputui-orders", self._fail)
+        self._submissions = WorkerThread("gputui-submissions", self._fail)
+        self._orders = WorkerThread("gputui-orders", self._fail)
 
     def start(self, launches: Iterable[Launch]) -> None:
         self._claims.make_directory()

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import queue
-import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 
 from msgspec import Struct
 
 from gputui.core.job import JobId, Purpose
 from gputui.engines.claims import BatchStarted, Claim, Claims
 from gputui.process.processes import user_name
-from gputui.process.watch import start_thread
+from gputui.process.watch import WorkerThread
 
 from .client import NoSlurm, SlurmCommands, SlurmError
 from .parse import SlurmJob, SlurmNode
@@ -35,10 +34,7 @@ class QueueAnswer(Struct, frozen=True):
 
 
 class QueuePoller:
-    """Thread that queries Slurm's queue regularly, less often while nothing changes.
-
-    It calls `notify` in that thread.
-    """
+    """Queries Slurm's queue in a thread, less often while nothing changes, and calls `notify` in that thread."""
 
     def __init__(
         self, commands: SlurmCommands, notify: Callable[[QueueAnswer], None], failed: Callable[[BaseException], None]
@@ -46,53 +42,41 @@ class QueuePoller:
         self._commands = commands
         self._notify = notify
         self._user = user_name(os.geteuid())
-        self._wake = threading.Condition()
-        self._poked = True
-        self._idle = False
-        self._closed = False
+        self._resting = False
+        self._asked_at = float("-inf")
         self._interval = EVERY
         self._last: list[tuple[str, str, str | None]] | None = None
         self._nodes_at = float("-inf")
         self._silent_since: float | None = None
-        start_thread(self._work, "gputui-questions", failed)
+        self._thread = WorkerThread("gputui-questions", failed, self._ask_if_due)
 
     def poke(self) -> None:
-        """Request a query soon."""
-        with self._wake:
-            self._poked, self._idle, self._interval = True, False, EVERY
-            self._wake.notify()
+        """Request a query soon, but at least EVERY seconds after the last one."""
+        self._thread.add(self._poked)
 
     def rest(self) -> None:
         """Stop querying until the next `poke`."""
-        self._idle = True
+        self._thread.add(self._rested)
 
     def close(self) -> None:
-        with self._wake:
-            self._closed = True
-            self._wake.notify()
+        self._thread.close(0.0)
 
-    def _work(self) -> None:
-        asked_at = float("-inf")
-        while self._await(asked_at):
-            asked_at = time.monotonic()
-            answer = self._ask(asked_at)
-            if not self._closed:
-                self._notify(answer)
+    def _poked(self) -> None:
+        self._resting, self._interval = False, EVERY
 
-    def _await(self, asked_at: float) -> bool:
-        """Wait until the next query is due, at least EVERY seconds after the last one.
+    def _rested(self) -> None:
+        self._resting = True
 
-        Return False if the poller was closed.
-        """
-        with self._wake:
-            while not self._closed:
-                now = time.monotonic()
-                due = asked_at + (EVERY if self._poked else self._interval)
-                if now >= due and not (self._idle and self._silent_since is None and not self._poked):
-                    self._poked = False
-                    return True
-                self._wake.wait(max(0.0, due - now) if now < due else None)
-        return False
+    def _ask_if_due(self) -> float | None:
+        """Query Slurm if it is time. Return the seconds until the next query, or None to wait for a poke."""
+        if self._resting and self._silent_since is None:
+            return None
+        now = time.monotonic()
+        if now < self._asked_at + self._interval:
+            return self._asked_at + self._interval - now
+        self._asked_at = now
+        self._notify(self._ask(now))
+        return 0.0
 
     def _ask(self, at: float) -> QueueAnswer:
         nodes: list[SlurmNode] | None = None
@@ -134,7 +118,7 @@ class ClaimReading(Struct, frozen=True):
 
 
 class ClaimReader:
-    """Thread that reads claims when a supervisor leaves a note, or on request. It calls `notify` in that thread."""
+    """Reads claims in a thread when a supervisor leaves a note, or on request. It calls `notify` in that thread."""
 
     def __init__(
         self, private: int, claims: Claims, notify: Callable[[list[ClaimReading]], None],
@@ -143,42 +127,37 @@ class ClaimReader:
         self._directory = f"/proc/self/fd/{private}/news"
         self._claims = claims
         self._notify = notify
-        self._wanted: queue.SimpleQueue[Iterable[Key] | None] = queue.SimpleQueue()
-        self._done: queue.SimpleQueue[Key] = queue.SimpleQueue()
         self._seen: set[str] = set()
+        self._quiet_looks = 0
         with suppress(FileExistsError):
             os.mkdir(self._directory, 0o700)
-        self._thread = start_thread(self._work, "gputui-records", failed)
+        self._thread = WorkerThread("gputui-records", failed, self._look)
 
     def read(self, keys: Iterable[Key]) -> None:
-        self._wanted.put(tuple(keys))
+        self._thread.add(partial(self._read, set(keys)))
 
     def discard(self, key: Key) -> None:
         """Remove the notes about an attempt."""
-        self._done.put(key)
+        self._thread.add(partial(self._discard, key))
 
     def close(self) -> None:
-        self._wanted.put(None)
-        self._thread.join(1.0)
+        self._thread.close(1.0)
 
-    def _work(self) -> None:
-        quiet_looks = 0
-        while True:
-            keys: set[Key] = set()
-            with suppress(queue.Empty):
-                wanted = self._wanted.get(timeout=LATER if quiet_looks > _QUIET_LOOKS else SOON)
-                if wanted is None:
-                    return
-                keys.update(wanted)
-            keys |= self._fresh()
-            quiet_looks = 0 if keys else quiet_looks + 1
-            while not self._done.empty():
-                job, attempt = self._done.get()
-                for word in (BEGUN, ENDED):
-                    with suppress(OSError):
-                        os.unlink(f"{self._directory}/{job}.{attempt}.{word}")
-            if keys:
-                self._notify([self._reading(key) for key in sorted(keys)])
+    def _look(self) -> float:
+        """Read the claims with new notes. Return the seconds until the next scan."""
+        self._read(set())
+        return LATER if self._quiet_looks > _QUIET_LOOKS else SOON
+
+    def _read(self, keys: set[Key]) -> None:
+        keys |= self._fresh()
+        self._quiet_looks = 0 if keys else self._quiet_looks + 1
+        if keys:
+            self._notify([self._reading(key) for key in sorted(keys)])
+
+    def _discard(self, key: Key) -> None:
+        for word in (BEGUN, ENDED):
+            with suppress(OSError):
+                os.unlink(f"{self._directory}/{key[0]}.{key[1]}.{word}")
 
     def _fresh(self) -> set[Key]:
         """Return the attempts for which there are new notes since the last scan."""

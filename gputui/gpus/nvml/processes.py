@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import queue
 import threading
 from collections.abc import Callable
 from ctypes import Structure, addressof, byref, c_uint, c_ulonglong, string_at
+from functools import partial
 from struct import Struct as Layout
 from typing import Any
 
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from gputui.gpus.sample import ProcessSample
 from gputui.process.processes import TICKS, TOKEN_VARIABLE, parse_stat, read_bytes, user_name
+from gputui.process.watch import WorkerThread
 
 from . import driver as troubles
 from .driver import Driver, Handle
@@ -136,8 +137,7 @@ class UserNames:
         self._lookup = lookup
         self._names: dict[int, str] = {}
         self._asked: dict[int, threading.Event] = {}
-        self._queue: queue.SimpleQueue[int] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._thread = WorkerThread("user-names")
 
     def name(self, uid: int) -> str:
         """Return the user's name, or the uid as text while no name is known."""
@@ -152,20 +152,15 @@ class UserNames:
         event = self._asked.get(uid)
         if event is None:
             event = self._asked.setdefault(uid, threading.Event())
-            self._queue.put(uid)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="user-names", daemon=True)
-            self._thread.start()
+            self._thread.add(partial(self._look_up, uid))
         return event
 
-    def _work(self) -> None:
-        while True:
-            uid = self._queue.get()
-            try:
-                self._names[uid] = self._lookup(uid)
-            except OSError:
-                self._names[uid] = str(uid)
-            self._asked[uid].set()
+    def _look_up(self, uid: int) -> None:
+        try:
+            self._names[uid] = self._lookup(uid)
+        except OSError:
+            self._names[uid] = str(uid)
+        self._asked[uid].set()
 
 
 class ProcessTable:

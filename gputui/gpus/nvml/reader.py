@@ -2,76 +2,180 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gputui.gpus.hardware import Readings
-from gputui.gpus.sample import DeviceSample, MigInstance, Status, silent
+from gputui.gpus.machine import memory as host_memory
+from gputui.gpus.sample import DeviceSample, MigInstance, ProcessSample, Slowdown, Status, silent
+from gputui.process.watch import WorkerThread
 
 from . import driver as troubles
 from .driver import Driver, DriverError, Handle, text
-from .metrics import ECC_CORRECTED, ECC_UNCORRECTED, Metrics
-from .processes import ProcessLists, ProcessTable
+from .processes import Entry, ProcessLists, ProcessTable, merged
 
-# MIG
+# Queries
 
 
-class Instance:
-    """A MIG instance.
+T = TypeVar("T")
 
-    A handle becomes invalid when its instance is destroyed, so the list of instances is refreshed often.
-    """
+_CLOCK_OF_PROCESSORS = 1
+_SINCE_LOADED = 0
+_ECC_CORRECTED, _ECC_UNCORRECTED = 0, 1
+_SLOWDOWNS = {Slowdown.HEAT: 0x20 | 0x40, Slowdown.POWER_CAP: 0x4, Slowdown.BRAKE: 0x80}
+"""The driver's bits for each kind of slowdown. The bit for hardware slowdowns in general (0x8) adds no information."""
+_SHORTEST_WINDOW = 1_000_000
+"""Shortest time window in microseconds. With a shorter window the driver omits processes."""
+
+
+class _Memory(NamedTuple):
+    memory_used: int | None = None
+    memory_total: int | None = None
+    memory_shared: bool = False
+
+
+class Metrics:
+    """Queries one device handle. Queries that are not supported are skipped until `ask_all_again` is called."""
 
     def __init__(self, driver: Driver, handle: Handle, lists: ProcessLists, table: ProcessTable) -> None:
-        self.uuid = text(driver.call("nvmlDeviceGetUUID", handle))
-        self.metrics = Metrics(driver, handle, lists, table)
-        self.name = self.metrics.ask("name", lambda: text(driver.call("nvmlDeviceGetName", handle))) or "MIG"
-        self.place = MigInstance(
-            self.metrics.number("nvmlDeviceGetGpuInstanceId"),
-            self.metrics.number("nvmlDeviceGetComputeInstanceId"),
-        )
+        self._driver, self._handle = driver, handle
+        self._lists, self._table = lists, table
+        self._mute: set[str] = set()
+        self.refusal: DriverError | None = None
+        """The latest error other than "not supported"."""
 
-    def read(self, parent: DeviceSample) -> DeviceSample:
-        """Read memory and processes. The driver reports no utilization for an instance."""
-        memory = self.metrics.memory()
-        return DeviceSample(
-            index=parent.index,
-            uuid=self.uuid,
-            name=self.name,
-            memory_used=memory.used,
-            memory_total=memory.total,
-            memory_shared=memory.shared,
-            processes=self.metrics.processes(with_utilization=False),
-            bus_id=parent.bus_id,
-            parent=parent.uuid,
-            mig=self.place,
-        )
+    def uuid(self) -> str:
+        return text(self._driver.call("nvmlDeviceGetUUID", self._handle))
 
+    def name(self) -> str | None:
+        return self.ask("name", lambda: text(self._driver.call("nvmlDeviceGetName", self._handle)))
 
-def is_enabled(driver: Driver, handle: Handle) -> bool:
-    try:
-        return bool(driver.call("nvmlDeviceGetMigMode", handle)[0])
-    except DriverError as error:
-        if error.code in troubles.DEVICE_GONE:
-            raise
-        return False
+    def bus_id(self) -> str | None:
+        return self.ask("bus", lambda: text(self._driver.call("nvmlDeviceGetPciInfo", self._handle).busId))
 
+    def mig_enabled(self) -> bool:
+        return self.ask("mig", lambda: bool(self._driver.call("nvmlDeviceGetMigMode", self._handle)[0])) or False
 
-def find_instances(driver: Driver, handle: Handle, lists: ProcessLists, table: ProcessTable) -> list[Instance]:
-    """Return all MIG instances. Their numbers may have gaps."""
-    instances = []
-    for number in range(int(driver.call("nvmlDeviceGetMaxMigDeviceCount", handle))):
+    def instances(self, parent: DeviceSample) -> list[Instance]:
+        """Return all MIG instances of the device. Their numbers may have gaps."""
+        instances = []
+        for number in range(int(self._driver.call("nvmlDeviceGetMaxMigDeviceCount", self._handle))):
+            try:
+                handle = self._driver.call("nvmlDeviceGetMigDeviceHandleByIndex", self._handle, number)
+                metrics = Metrics(self._driver, handle, self._lists, self._table)
+                place = MigInstance(
+                    metrics.number("nvmlDeviceGetGpuInstanceId"), metrics.number("nvmlDeviceGetComputeInstanceId")
+                )
+                identity = replace(
+                    parent, uuid=metrics.uuid(), name=metrics.name() or "MIG", parent=parent.uuid, mig=place
+                )
+                instances.append(Instance(identity, metrics))
+            except DriverError as error:
+                if error.code in troubles.DEVICE_GONE:
+                    raise
+        return instances
+
+    def ask_all_again(self) -> None:
+        self._mute.clear()
+
+    def ask(self, what: str, query: Callable[[], T]) -> T | None:
+        """Run a query and return its result, or None if there is no answer. Raise only if the device itself is gone."""
+        if what in self._mute:
+            return None
         try:
-            instance_handle = driver.call("nvmlDeviceGetMigDeviceHandleByIndex", handle, number)
-            instances.append(Instance(driver, instance_handle, lists, table))
+            return query()
         except DriverError as error:
             if error.code in troubles.DEVICE_GONE:
                 raise
-    return instances
+            if error.code in troubles.UNANSWERABLE:
+                self._mute.add(what)
+            elif error.code != troubles.NO_DATA:
+                self.refusal = error
+            return None
+
+    def _number(self, what: str, query: Callable[[], int], low: int, high: int) -> int | None:
+        """Run a query for a number. Return None if there is no answer or the value is impossible."""
+        answer = self.ask(what, query)
+        return answer if answer is not None and low <= answer <= high else None
+
+    def number(self, function: str, *arguments: int, low: int = 0, high: int = 2**31) -> int | None:
+        what = f"{function}{arguments}"
+        return self._number(what, lambda: int(self._driver.call(function, self._handle, *arguments)), low, high)
+
+    def utilization(self) -> int | None:
+        function = "nvmlDeviceGetUtilizationRates"
+        return self._number(function, lambda: int(self._driver.call(function, self._handle).gpu), 0, 100)
+
+    def temperature(self) -> int | None:
+        return self._number("temperature", lambda: self._driver.temperature(self._handle), -50, 200)
+
+    def watts(self, function: str) -> float | None:
+        milliwatts = self.number(function, high=10**8)
+        return None if milliwatts is None else milliwatts / 1000
+
+    def fan(self) -> int | None:
+        """Return the fan speed in percent, which can exceed 100."""
+        return self.number("nvmlDeviceGetFanSpeed", high=300)
+
+    def megahertz(self, function: str) -> int | None:
+        return self.number(function, _CLOCK_OF_PROCESSORS, low=1, high=100_000)
+
+    def slowed_by(self) -> tuple[Slowdown, ...]:
+        """Return the reasons why the device is slowed down.
+
+        The call has an older and a newer name, and both are tried.
+        """
+        newer = "nvmlDeviceGetCurrentClocksEventReasons"
+        function = newer if self._driver.has(newer) else "nvmlDeviceGetCurrentClocksThrottleReasons"
+        bits = self.ask("slowdown", lambda: self._driver.reasons(function, self._handle)) or 0
+        return tuple(reason for reason, mask in _SLOWDOWNS.items() if bits & mask)
+
+    def ecc_errors(self, kind: int) -> int | None:
+        """Return the number of ECC errors, or None if the device has no ECC."""
+        return self.number("nvmlDeviceGetTotalEccErrors", kind, _SINCE_LOADED, high=2**48)
+
+    def memory(self) -> _Memory:
+        """Return the memory of the device, or of the machine if they share memory."""
+        answer = self.ask("memory", lambda: self._driver.memory(self._handle))
+        if answer is not None and answer[1] > 0:
+            return _Memory(*answer)
+        if answer is not None or "memory" in self._mute:
+            return _Memory(*host_memory(), memory_shared=True)
+        return _Memory()
+
+    def processes(self, *, with_utilization: bool) -> tuple[ProcessSample, ...]:
+        listed: list[Entry] = []
+        for kind in ProcessLists.KINDS:
+            listed += self.ask(kind, lambda kind=kind: self._lists.entries(kind, self._handle)) or []  # type: ignore[misc]
+        since = int(time.time() * 1e6) - _SHORTEST_WINDOW
+        shares: dict[int, int] | None = None
+        if listed and with_utilization:
+            shares = self.ask("process utilization", lambda: self._lists.utilization(self._handle, since))
+        return tuple(
+            replace(
+                self._table.facts(entry.pid),
+                compute=entry.compute,
+                memory=entry.memory,
+                utilization=None if shares is None else shares.get(entry.pid, 0),
+            )
+            for entry in merged(listed)
+        )
+
+
+class Instance(NamedTuple):
+    """A MIG instance. Its handle becomes invalid when the instance is destroyed, so instances are listed often."""
+
+    identity: DeviceSample
+    metrics: Metrics
+
+    def read(self) -> DeviceSample:
+        """Read memory and processes. The driver reports no utilization for an instance."""
+        processes = self.metrics.processes(with_utilization=False)
+        return replace(self.identity, **self.metrics.memory()._asdict(), processes=processes)
 
 
 # Devices
@@ -82,18 +186,6 @@ SLOW_PERIOD = 5.0
 _RETRY_PERIOD = 2.0
 
 
-class _Slow(Struct, frozen=True):
-    read_at: float
-    power_limit: float | None
-    fan: int | None
-    clock_limit: int | None
-    ecc_corrected: int | None
-    ecc_uncorrected: int | None
-    pcie_replays: int | None
-    mig_enabled: bool
-    instances: list[Instance]
-
-
 class DeviceReader:
     """Reads one device. `read` may hang but never raises. Errors are reported in the sample."""
 
@@ -102,9 +194,11 @@ class DeviceReader:
         self._lists = ProcessLists(driver)
         self._known = DeviceSample(index=nvml_index, uuid="", name=f"GPU {nvml_index}")
         """Identity of the GPU, which is kept when the device is lost."""
-        self._handle: Handle = None
+        self._slow = self._known
+        """The identity, with the values that rarely change."""
+        self._slow_read_at = float("-inf")
+        self._instances: list[Instance] = []
         self._metrics: Metrics | None = None
-        self._slow: _Slow | None = None
         self._failure: DeviceSample | None = None
         self._retry_at = 0.0
 
@@ -118,10 +212,10 @@ class DeviceReader:
 
     def _read(self) -> Readings:
         metrics = self._metrics or self._open()
-        slow = self._slow_values(metrics)
-        device = self._device(metrics, slow)
+        self._read_slow_values(metrics)
+        device = self._device(metrics)
         self._failure = None if device.status is Status.OK else device
-        return (device, *(instance.read(device) for instance in slow.instances))
+        return (device, *(instance.read() for instance in self._instances))
 
     def _open(self) -> Metrics:
         """Open the device, by its UUID if known, because indices may change when a device is lost."""
@@ -129,66 +223,55 @@ class DeviceReader:
             handle = self._driver.call("nvmlDeviceGetHandleByUUID", self._known.uuid)
         else:
             handle = self._driver.call("nvmlDeviceGetHandleByIndex", self._nvml_index)
-        self._handle = handle
         metrics = Metrics(self._driver, handle, self._lists, self._table)
         self._known = DeviceSample(
             index=self._nvml_index,
-            uuid=text(self._driver.call("nvmlDeviceGetUUID", handle)),
-            name=metrics.ask("name", lambda: text(self._driver.call("nvmlDeviceGetName", handle))) or "unknown GPU",
-            bus_id=metrics.ask("bus", lambda: text(self._driver.call("nvmlDeviceGetPciInfo", handle).busId)),
+            uuid=metrics.uuid(),
+            name=metrics.name() or "unknown GPU",
+            bus_id=metrics.bus_id(),
         )
-        self._metrics, self._slow = metrics, None
+        self._metrics, self._slow_read_at = metrics, float("-inf")
         return metrics
 
-    def _slow_values(self, metrics: Metrics) -> _Slow:
+    def _read_slow_values(self, metrics: Metrics) -> None:
         now = time.monotonic()
-        if self._slow is not None and now - self._slow.read_at < SLOW_PERIOD:
-            return self._slow
+        if now - self._slow_read_at < SLOW_PERIOD:
+            return
         metrics.ask_all_again()
-        enabled = is_enabled(self._driver, self._handle)
-        self._slow = _Slow(
-            read_at=now,
+        self._slow = replace(
+            self._known,
             power_limit=metrics.watts("nvmlDeviceGetEnforcedPowerLimit"),
             fan=metrics.fan(),
             clock_limit=metrics.megahertz("nvmlDeviceGetMaxClockInfo"),
-            ecc_corrected=metrics.ecc_errors(ECC_CORRECTED),
-            ecc_uncorrected=metrics.ecc_errors(ECC_UNCORRECTED),
+            ecc_corrected=metrics.ecc_errors(_ECC_CORRECTED),
+            ecc_uncorrected=metrics.ecc_errors(_ECC_UNCORRECTED),
             pcie_replays=metrics.number("nvmlDeviceGetPcieReplayCounter"),
-            mig_enabled=enabled,
-            instances=find_instances(self._driver, self._handle, self._lists, self._table) if enabled else [],
+            mig_enabled=metrics.mig_enabled(),
         )
-        return self._slow
+        self._instances = metrics.instances(self._known) if self._slow.mig_enabled else []
+        self._slow_read_at = now
 
-    def _device(self, metrics: Metrics, slow: _Slow) -> DeviceSample:
+    def _device(self, metrics: Metrics) -> DeviceSample:
         metrics.refusal = None
         utilization, memory = metrics.utilization(), metrics.memory()
         temperature, power = metrics.temperature(), metrics.watts("nvmlDeviceGetPowerUsage")
-        if metrics.refusal is not None and utilization is memory.total is temperature is power is None:
+        if metrics.refusal is not None and utilization is memory.memory_total is temperature is power is None:
             raise metrics.refusal
         return replace(
-            self._known,
+            self._slow,
             utilization=utilization,
-            memory_used=memory.used,
-            memory_total=memory.total,
-            memory_shared=memory.shared,
+            **memory._asdict(),
             temperature=temperature,
             power=power,
-            power_limit=slow.power_limit,
-            fan=slow.fan,
             clock=metrics.megahertz("nvmlDeviceGetClockInfo"),
-            clock_limit=slow.clock_limit,
             slowed_by=metrics.slowed_by(),
-            ecc_corrected=slow.ecc_corrected,
-            ecc_uncorrected=slow.ecc_uncorrected,
-            pcie_replays=slow.pcie_replays,
-            processes=metrics.processes(with_utilization=not slow.mig_enabled),
-            mig_enabled=slow.mig_enabled,
+            processes=metrics.processes(with_utilization=not self._slow.mig_enabled),
         )
 
     def _failed(self, error: Exception) -> DeviceSample:
         code = error.code if isinstance(error, DriverError) else troubles.UNKNOWN
         status, message = troubles.device_status(code, str(error))
-        self._metrics, self._slow = None, None
+        self._metrics = None
         self._retry_at = time.monotonic() + _RETRY_PERIOD
         self._failure = replace(self._known, status=status, message=message)
         return self._failure
@@ -216,10 +299,9 @@ class Worker:
 
     def __init__(self, number: int, reader: DeviceReader, notify: Callable[[], None]) -> None:
         self._reader, self._notify = reader, notify
-        self._go = threading.Semaphore(0)
         self._answer: _Answer | None = None
         self._asked_at: float | None = None
-        threading.Thread(target=self._work, name=f"gpu-{number}", daemon=True).start()
+        self._thread = WorkerThread(f"gpu-{number}")
 
     @property
     def busy(self) -> bool:
@@ -230,7 +312,7 @@ class Worker:
         """Query the device unless a query is already running."""
         if self._asked_at is None:
             self._asked_at = time.monotonic()
-            self._go.release()
+            self._thread.add(self._read)
 
     def devices(self, now: float) -> Readings:
         """Return the last answer and its age.
@@ -247,10 +329,8 @@ class Worker:
             for device in answer.devices
         )
 
-    def _work(self) -> None:
-        while True:
-            self._go.acquire()
-            devices = self._reader.read()
-            self._answer = _Answer(devices, time.monotonic())
-            self._asked_at = None
-            self._notify()
+    def _read(self) -> None:
+        devices = self._reader.read()
+        self._answer = _Answer(devices, time.monotonic())
+        self._asked_at = None
+        self._notify()

@@ -77,7 +77,7 @@ def make_sampler(
 
         return ClusterSampler(gpu_use_files, session, partition=options.partition, asks=options.nodes)
     if options.kind is DeviceKind.CPU:
-        from gputui.gpus.cpu import CpuSampler
+        from gputui.gpus.machine import CpuSampler
 
         return CpuSampler(options.numbers, roots=lambda: _roots(scheduler))
     from gputui.gpus.simulated import SimulatedSampler
@@ -135,7 +135,7 @@ class Monitor:
         if self._kind is DeviceKind.GPU:
             sampler: Sampler = ProcessSampler()
         else:
-            from gputui.gpus.cpu import CpuSampler
+            from gputui.gpus.machine import CpuSampler
 
             sampler = CpuSampler(())
         watch = SamplerWatch(self._loop, sampler, self._deliver)

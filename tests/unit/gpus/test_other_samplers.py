@@ -11,11 +11,10 @@ import pytest
 from support.waiting import PATIENCE, until
 
 from gputui.core.slots import DeviceKind
-from gputui.gpus import cpu, simulated
-from gputui.gpus import machine as host
-from gputui.gpus.cpu import CpuSampler
+from gputui.gpus import machine, simulated
+from gputui.gpus.machine import CpuSampler
 from gputui.gpus.nvml.processes import ProcessTable, UserNames
-from gputui.gpus.sample import DeviceSample, FrameReader, GarbledStream, Sample, Status, aged, encode
+from gputui.gpus.sample import DeviceSample, GarbledStream, LineReader, Sample, Status, aged, encode
 from gputui.gpus.sampler_process import sample_once
 from gputui.gpus.simulated import SimulatedSampler
 
@@ -37,14 +36,14 @@ def test_a_busy_slot_shows_its_jobs_work_and_an_idle_one_none() -> None:
             sample = samples[-1]
             assert sample.devices[0].utilization == 0
             assert (sample.devices[1].memory_used or 0) > 1_000_000
-            assert sample.devices[1].uuid == cpu.device_key(1)
+            assert sample.devices[1].uuid == machine.device_key(1)
         finally:
             os.killpg(job.pid, 9)
 
 
 def test_the_machines_figures_are_those_of_psutil() -> None:
     psutil = pytest.importorskip("psutil", reason="psutil is not installed: nothing to compare with")
-    (used, total), theirs = host.memory(), psutil.virtual_memory()
+    (used, total), theirs = machine.memory(), psutil.virtual_memory()
     assert total == theirs.total
     assert used is not None
     assert abs(used - (theirs.total - theirs.available)) < 0.05 * theirs.total
@@ -64,9 +63,8 @@ def test_cpu_samples_have_the_machine_beside_the_slots() -> None:
 
 def test_simulated_figures_depend_on_seed_and_jobs_alone() -> None:
     def run(seed: int) -> list[tuple[DeviceSample, ...]]:
-        clock = iter(range(1000))
-        sampler = SimulatedSampler(2, seed=seed, busy=lambda: {simulated.device_key(1)}, now=lambda: next(clock))
-        return [sample.devices for _ in range(20) if (sample := sampler.read())]
+        sampler = SimulatedSampler(2, seed=seed, busy=lambda: {simulated.device_key(1)})
+        return [sampler.take(step).devices for step in range(20)]
 
     assert run(1) == run(1) != run(2)
     last = run(1)[-1]
@@ -105,20 +103,20 @@ def test_a_directory_server_that_hangs_delays_a_name_but_not_the_sample() -> Non
     until(lambda: table.facts(os.getpid()).user == "alice", "the name is known")
 
 
-def test_frames_survive_any_cut_and_the_newest_wins() -> None:
+def test_samples_survive_any_cut_and_the_newest_wins() -> None:
     samples = [Sample(kind=DeviceKind.GPU, taken=float(number)) for number in range(3)]
-    stream, reader = b"".join(map(encode, samples)), FrameReader()
+    stream, reader = b"".join(map(encode, samples)), LineReader()
     seen = [sample.taken for byte in stream if (sample := reader.feed(bytes([byte]))) is not None]
     assert seen == [0.0, 1.0, 2.0]
-    newest = FrameReader().feed(stream)
+    newest = LineReader().feed(stream)
     assert newest is not None
     assert newest.taken == 2.0
 
 
-@pytest.mark.parametrize("garbage", [b"\xff" * 8, b"\x00\x00\x00\x02\xc1\xc1"])
-def test_garbled_frames_are_refused(garbage: bytes) -> None:
+@pytest.mark.parametrize("garbage", [b"\xff" * 8, b"[1]\n", b"{}\n"])
+def test_garbled_samples_are_refused(garbage: bytes) -> None:
     with pytest.raises(GarbledStream):
-        FrameReader().feed(garbage)
+        LineReader().feed(garbage)
 
 
 def test_a_picture_that_grows_old_says_so() -> None:

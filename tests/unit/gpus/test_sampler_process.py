@@ -185,7 +185,7 @@ def test_an_owners_loop_gets_every_sample(nvml: Any) -> None:
 
 
 def test_the_owner_never_loads_the_driver() -> None:
-    modules = ["sample", "sampler_process", "external_processes", "leases", "usage", "history", "cpu", "simulated"]
+    modules = ["sample", "sampler_process", "external_processes", "leases", "usage", "history", "machine", "simulated"]
     imports = "\n".join(f"import gputui.gpus.{name}" for name in modules)
     check = "import sys; print(sorted({'pynvml', 'psutil', 'asyncio', 'textual', 'ctypes'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", f"{imports}\n{check}"], capture_output=True, text=True, check=True)
