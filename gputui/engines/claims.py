@@ -139,10 +139,7 @@ class Claims:
         return claim
 
     def revoke(self, job: JobId, attempt: int) -> bool:
-        """Create the claim so that no wrapper can create it. Return False if it already exists.
-
-        An empty claim also counts as a revocation, so this works on a full disk.
-        """
+        """Create the claim before a wrapper can. Return False if it exists. An empty one is enough on a full disk."""
         try:
             fd = os.open(self.path(job, attempt), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileExistsError:

@@ -47,10 +47,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     err: str | None
     """Path of the error log. If None, both streams go to `out`."""
     directory: int | None = None
-    """Descriptor of the directory of `out` and `err`, if other users could replace that directory.
-
-    The engine closes it.
-    """
+    """Descriptor of the directory of `out` and `err` if others could replace that directory. The engine closes it."""
     gpus: int | None = None
     """Number of devices that the job requested, or None for one slot."""
     timeout: float | None = None
@@ -105,10 +102,7 @@ class Engine(Protocol):
         """Return the value of GPUTUI_RUN that identifies all processes of the attempt."""
 
     def start(self, launches: Iterable[Launch]) -> None:
-        """Start attempts concurrently, each as soon as `launches` yields it.
-
-        A remote engine may return before the attempts have started and report the result later.
-        """
+        """Start each attempt as soon as `launches` yields it. A remote engine may report the result later."""
 
     def recover(self, survivors: list[Survivor]) -> None:
         """Take over or end each survivor and report the result. Called before any attempt is started."""
@@ -126,10 +120,7 @@ class Engine(Protocol):
         """Remove the claim of an attempt after its end has been stored."""
 
     def gc(self, *, all_dead: bool) -> None:
-        """Remove unneeded claims after `recover`.
-
-        `all_dead` means that no process of the claimed attempts can still be alive.
-        """
+        """Remove unneeded claims after `recover`. `all_dead`: no process of the claimed attempts can still be alive."""
 
     def kill_leftovers(self, job: JobId, attempt: int) -> None:
         """Kill the processes that an ended attempt left behind."""

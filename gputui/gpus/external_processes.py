@@ -150,10 +150,7 @@ class ExternalProcesses:
         return not self.rules.ignored.isdisjoint({process.user or "", program, str(process.pid)} - {""})
 
     def _remember_ours(self, sample: Sample, ours: Ours) -> None:
-        """Remember the session's processes.
-
-        They count as its own while the driver lists them, even after their job has ended.
-        """
+        """Remember the session's processes, which stay its own while listed, even after their job's end."""
         listed = set()
         for device in sample.devices:
             all_ours = sample.foreign_pids and device.key in ours.busy
@@ -170,10 +167,7 @@ def _identity(process: ProcessSample) -> _Identity:
 
 
 def _since(process: ProcessSample, state: _Device, before: dict[_Identity, ExternalProcess], now: float) -> float:
-    """Return the time since when a process has used the device.
-
-    For a process in the first sample, this is its start time.
-    """
+    """Return the time since when a process has used the device. In the first sample, this is its start time."""
     earlier = before.get(_identity(process))
     if earlier is not None:
         return earlier.since
@@ -181,10 +175,7 @@ def _since(process: ProcessSample, state: _Device, before: dict[_Identity, Exter
 
 
 def ours_in(sample: Sample, runs: Mapping[str, JobId], wrappers: Mapping[int, JobId]) -> dict[int, JobId]:
-    """Return the session's processes in a sample.
-
-    They are recognized by their token, or by a kernel session that is led by one of the wrappers.
-    """
+    """Return the session's processes in a sample, found by their token or by a wrapper that leads their session."""
     own_pids = {}
     for process in (process for device in sample.devices for process in device.processes):
         job = runs.get(process.run) if process.run is not None else None

@@ -118,10 +118,7 @@ def _library_present() -> bool:
 
 @cache
 def _gpus_by_nvml(_search_path: str) -> tuple[Gpu, ...]:
-    """List the GPUs once, in the sampler process because the library may hang or crash.
-
-    Return an empty list if there is no answer.
-    """
+    """List the GPUs once, in the sampler process because the library may hang. Without an answer there are none."""
     from .sampler_process import ProcessSampler, sample_once
 
     sampler = ProcessSampler()
@@ -141,10 +138,7 @@ Readings = tuple[DeviceSample, ...]
 
 
 def sort_by_bus(gpus: Iterable[Readings]) -> Readings:
-    """Return the devices with their positions in bus order.
-
-    A GPU without a known bus address keeps the driver's index.
-    """
+    """Return the devices with their positions in bus order. Those without a known address keep the driver's index."""
     gpus = list(gpus)
     placed = sorted((gpu for gpu in gpus if gpu[0].bus_id is not None), key=lambda gpu: _place(gpu[0].bus_id or ""))
     supply = iter(placed)

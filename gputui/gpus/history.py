@@ -26,10 +26,7 @@ class LoadOwner(IntEnum):
 
 
 class DeviceShare(Struct, frozen=True):
-    """Who uses a device, and how many bytes of its memory each side uses.
-
-    The driver uses the rest of the memory in use.
-    """
+    """Who uses a device, and the bytes of its memory that each side uses. The driver uses the rest."""
 
     owner: LoadOwner = LoadOwner.NOBODY
     ours: int = 0
@@ -182,10 +179,7 @@ class _OpenTrack:
             figure[-1] = value
 
     def _move_to(self, bucket: int) -> None:
-        """Start a new bucket. Skipped buckets are marked as unknown.
-
-        If the clock was set back, later buckets are removed.
-        """
+        """Start a new bucket. Skipped ones are unknown, and later ones are removed if the clock was set back."""
         if bucket < self._last:
             for figure in self._figures:
                 del figure[max(0, len(figure) - (self._last - bucket)) :]
@@ -208,10 +202,7 @@ def _part(used: int, total: int) -> int:
 
 
 def newest_part(now: DeviceHistories, before: DeviceHistories) -> DeviceHistories | None:
-    """Return the part of `now` that `merge_newest` has to add to `before`.
-
-    Return None if the clock was set back in between.
-    """
+    """Return the part of `now` that `merge_newest` adds to `before`, or None if the clock was set back in between."""
     tracks: dict[str, tuple[Track, ...]] = {}
     for key, several in now.tracks.items():
         had = before.tracks.get(key, ())
@@ -279,10 +270,7 @@ def between(histories: DeviceHistories, key: str, start: float, seconds: float, 
 
 
 def _level(seconds: float, reach: float) -> int:
-    """Return the index of the finest level that covers the last `reach` seconds.
-
-    Return the index of the coarsest level if none does.
-    """
+    """Return the index of the finest level that covers the last `reach` seconds, or else of the coarsest level."""
     fitting = (index for index, level in enumerate(LEVELS) if level.seconds * level.buckets >= 0.99 * reach)
     return next(fitting, len(LEVELS) - 1)
 
@@ -325,10 +313,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def read_history(path: str) -> DeviceHistories:
-    """Read a history file.
-
-    Return an empty history if the file is missing or damaged. This is not reported as an error.
-    """
+    """Read a history file. If it is missing or damaged, the history is silently empty."""
     try:
         with open(path, "rb") as file:
             packed = file.read(LARGEST)
@@ -359,10 +344,7 @@ def write_history(path: str, history: DeviceHistories) -> None:
 HOT = 85
 """Temperature in degrees Celsius from which a device is reported as too hot."""
 _SLOW_CLOCK = 0.9
-"""Fraction of the maximum clock below which a power cap is reported.
-
-At full load most GPUs reach their power cap, which lowers the clock a little.
-"""
+"""Fraction of the maximum clock below which a power cap is reported. At full load most GPUs lower it a little."""
 
 
 class WarningKind(StrEnum):

@@ -47,10 +47,7 @@ class Lease(Struct, frozen=True):
     uid: int
     session: str
     since: float
-    """Time when this session first saw the lease, on the monotonic clock.
-
-    The times of the lease file could be forged.
-    """
+    """Time when this session first saw the lease, on the monotonic clock. The file's own times could be forged."""
 
     def may_be_overridden(self, now: float) -> bool:
         """Return whether the lease may be ignored if nothing runs on the GPU."""
@@ -71,10 +68,7 @@ class Leases:
 
     @contextmanager
     def gate(self, devices: Iterable[str], patience: float = 0.1) -> Iterator[bool]:
-        """Lock the devices so that no other session can choose them at the same time.
-
-        Yield False if that took too long.
-        """
+        """Lock the devices, so that no other session chooses them now. Yield False if that took too long."""
         deadline = time.monotonic() + patience
         with ExitStack() as stack:
             yield all(self._pass(device, deadline, stack) for device in sorted(set(devices)))
@@ -179,10 +173,7 @@ class Leases:
         return None
 
     def _sweep(self, device: str) -> None:
-        """Remove this user's lease files that are not held.
-
-        New files of other sessions are kept because they may be about to be locked.
-        """
+        """Remove this user's lease files that are not held. New ones of other sessions may be about to be locked."""
         me = str(os.getuid())
         for name in self._names(_SAFE_NAME.sub("_", device)):
             _, _, uid, session, _ = name.split(".")

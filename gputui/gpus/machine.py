@@ -61,10 +61,7 @@ class MachineReader:
         )
 
     def busy(self) -> float | None:
-        """Return the CPU use since the last call in percent.
-
-        Guest time is not added because the kernel's user time includes it.
-        """
+        """Return the CPU use since the last call in percent. The kernel's user time already includes guests."""
         fields = read_bytes("/proc/stat", 4096).partition(b"\n")[0].split()[1:9]
         if len(fields) < 8:
             return None
@@ -173,10 +170,7 @@ class CpuSampler(TimedSampler):
 
 
 def _descendants(root: int) -> list[int]:
-    """Return the process and its descendants.
-
-    They are read from the kernel's lists of children, which is 65 times faster than scanning /proc.
-    """
+    """Return a process and its descendants from the kernel's lists of children: 65 times as fast as a scan."""
     pids = [root]
     for pid in pids:  # grows during the loop
         try:

@@ -64,27 +64,13 @@ class Status(StrEnum):
     ERROR = "error"
 
 
-class TroubleKind(StrEnum):
-    """Why no device can be read."""
-
-    NO_LIBRARY = "no_library"
-    NOT_LOADED = "not_loaded"
-    MISMATCH = "mismatch"
-    DENIED = "denied"
-    CONTAINER = "container"
-    BINDINGS = "bindings"
-    NO_DEVICES = "no_devices"
-    SILENT = "silent"
-    CRASHED = "crashed"
-    OTHER = "other"
-
-
 class Trouble(Struct, frozen=True):
     """Why no device can be read, and what the user can do about it."""
 
-    kind: TroubleKind
     message: str
     advice: str
+    harmless: bool = False
+    """Whether this is as expected on a machine without GPUs."""
 
 
 class ProcessSample(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -96,10 +82,7 @@ class ProcessSample(Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory: int | None = None
     utilization: int | None = None
     alive: bool = True
-    """Whether the pid exists here.
-
-    The driver also lists processes that have just ended and pids of other namespaces.
-    """
+    """Whether the pid exists here. The driver also lists ended processes and pids of other namespaces."""
     born: int | None = None
     """Start time in the kernel's ticks. Together with the pid it identifies the process."""
     started: float | None = None
@@ -128,10 +111,7 @@ class Slowdown(StrEnum):
 
 
 class DeviceSample(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A device at one moment.
-
-    A device that has stopped answering keeps its last values, and `age` tells how old they are.
-    """
+    """A device at one moment. If it no longer answers, it keeps its last values, which are `age` seconds old."""
 
     index: int
     """Position of the GPU in PCI order. A MIG instance has the index of its GPU."""
@@ -219,10 +199,7 @@ class Sample(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Sampler(Protocol):
-    """Returns samples without blocking.
-
-    Call `read` when `fileno` is readable, and at least every `patience` seconds.
-    """
+    """Returns samples without blocking. Call `read` when `fileno` is readable, and every `patience` seconds."""
 
     def fileno(self) -> int | None:
         """Return a descriptor that never changes, or None if `read` has to be called by time only."""

@@ -16,13 +16,10 @@ from gputui.core.slots import DeviceKind
 from gputui.process.spawn import spawn
 from gputui.process.watch import EventLoop
 
-from .sample import GarbledStream, LineReader, Sample, Sampler, Trouble, TroubleKind, aged
+from .sample import GarbledStream, LineReader, Sample, Sampler, Trouble, aged
 
 SAMPLER = (sys.executable, "-P", "-m", "gputui.gpus.nvml")
-"""Command line of the sampler process.
-
-It uses -P so that files in the current directory cannot shadow gputui's modules.
-"""
+"""Command line of the sampler process. With -P no file in the current directory can shadow gputui's modules."""
 
 _DATA_FD = 3
 _CHUNK = 1 << 16
@@ -99,10 +96,7 @@ class Child:
 
 
 _SILENCE = 5.0
-"""Seconds of silence, or five intervals if that is longer, before the process is replaced.
-
-The process writes at every interval even if devices hang.
-"""
+"""Seconds of silence, or five intervals if longer, before the process is replaced. Hung devices do not silence it."""
 _START_SILENCE = 15.0
 _FIRST_DELAY, _LONGEST_DELAY = 0.5, 60.0
 _STEADY = 30.0
@@ -204,24 +198,18 @@ class ProcessSampler:
         self._retry_at = now + min(_LONGEST_DELAY, _FIRST_DELAY * 2 ** (self._failures - 1))
         if self._newest is None or (self._failures > 1 and self._newest.trouble is None):
             # The first failure is not reported because the next process usually works.
-            trouble = Trouble(TroubleKind.CRASHED, why, "gputui keeps retrying; see `gputui doctor`")
+            trouble = Trouble(why, "gputui keeps retrying; see `gputui doctor`")
             newest = self._newest or Sample(kind=DeviceKind.GPU, taken=time.time())
             self._newest = replace(newest, trouble=trouble)
             self._given_at = 0.0
 
     def _is_only_opening(self, sample: Sample) -> bool:
-        """Return whether to ignore a sample from a process that is still opening the driver.
-
-        Such a sample must not replace the last known devices.
-        """
+        """Return whether the sample says only that the driver is being opened, and known devices must not disappear."""
         has_seen_devices = self._newest is not None and bool(self._newest.devices)
         return has_seen_devices and not sample.complete and sample.trouble is None
 
     def _aged_sample(self, now: float) -> Sample | None:
-        """Return the last sample with its age updated.
-
-        This is done once per interval while there is no newer sample.
-        """
+        """Return the last sample with its age updated, once per interval while there is no newer one."""
         if self._newest is None or now - self._given_at < max(self._interval, 1.0) + 0.5:
             return None
         self._given_at = now

@@ -42,10 +42,7 @@ def simulated_device(index: int, step: int, busy_for: int, seed: int) -> DeviceS
 
 
 def _load(chance: random.Random, busy_for: int, device: random.Random) -> int:
-    """Return a load that is typical of training.
-
-    It is high, different for each device, and lower at the end of each epoch.
-    """
+    """Return a load typical of training: high, different for each device, and lower at the end of each epoch."""
     level, epoch = device.randint(72, 95), device.randint(5, 9)
     if busy_for % epoch == 0:
         return chance.randint(52, 66)

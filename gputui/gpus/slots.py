@@ -304,10 +304,7 @@ def _check(group: Group, hardware: Hardware) -> None:
 
 
 def _needs_nvml(device: str, hardware: Hardware) -> bool:
-    """Return whether only NVML knows the device.
-
-    This applies to MIG instances, and to UUIDs if the driver's files show none.
-    """
+    """Return whether only NVML knows the device: a MIG instance, or a UUID if the driver's files show none."""
     if device.startswith("GPU-"):
         return any(gpu.uuid is None for gpu in hardware.gpus)
     return device.startswith("MIG-")

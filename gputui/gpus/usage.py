@@ -153,10 +153,7 @@ def _measured_since(usage: MeasuredUsage, now: float) -> float:
 
 
 def _idle_since(usage: MeasuredUsage, reading: _Reading, now: float) -> float | None:
-    """Return the time since when the attempt has been idle, or None if it is not.
-
-    A reading without utilization changes nothing.
-    """
+    """Return since when the attempt has been idle, or None. A reading without utilization changes nothing."""
     if not reading.utilizations:
         return usage.idle_since
     holds = reading.memory is not None and reading.memory >= HOLDING_MEMORY

@@ -163,10 +163,7 @@ def _trouble(device: DeviceSample) -> str:
 
 
 def _counts(process: ProcessSample, live: Iterable[LiveSession]) -> bool:
-    """Return whether a process occupies its GPU.
-
-    Our jobs always do. Other processes must meet the conditions for external processes.
-    """
+    """Return whether a process occupies its GPU: one of our jobs, or what counts as an external process."""
     ours = any(process.pid in session.pids for session in live)
     return ours or (process.compute and process.alive and (process.memory is None or process.memory >= SMALLEST))
 

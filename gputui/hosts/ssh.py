@@ -103,17 +103,11 @@ _PERSIST = "60"
 _FORWARDED = ("COLORTERM", "NO_COLOR")
 """Environment variables about the terminal that ssh does not forward itself."""
 HOST_VARIABLE = "GPUTUI_HOST"
-"""Environment variable with the name that the user gave the machine.
-
-The gputui on that machine shows the name in messages (see `cli/output.py`).
-"""
+"""Environment variable with the user's name for the machine, for messages there (see `cli/output.py`)."""
 _FIND = """\
 g=$(command -v gputui || command -v "$HOME/.local/bin/gputui" || "${SHELL:-sh}" -lc 'command -v gputui' 2>/dev/null \
 | tail -n 1); [ -x "$g" ] || { echo "gputui not found on this machine" >&2; exit 127; }"""
-"""Shell code that finds gputui.
-
-It also asks a login shell, because commands installed by users are often only in its PATH.
-"""
+"""Shell code that finds gputui, also in the PATH of a login shell, where users' own commands often are."""
 
 
 def ssh_words(
@@ -189,10 +183,7 @@ def _control_path(alias: str, ssh: str) -> str:
 
 
 def _private_directory() -> str | None:
-    """Return a directory for sockets, or None if there is none.
-
-    Only we can write to it, and its path is short enough for a socket.
-    """
+    """Return a directory for sockets that only we can write to and whose path is short enough, or None."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     directory = os.path.join(runtime, "gputui") if runtime else os.path.expanduser("~/.ssh")
     try:

@@ -66,10 +66,7 @@ class Survey:
 
 
 def ask_all(places: Iterable[HostPlace], ssh: str, patience: float = PATIENCE) -> list[Answer]:
-    """Return one answer for each place, in order.
-
-    A place that takes longer than `patience` seconds gets an answer that says so.
-    """
+    """Return one answer for each place, in order. It says so if a place takes longer than `patience` seconds."""
     answers = {place.alias: Answer(place, trouble=f"no answer within {patience:g} s") for place in places}
     processes: dict[str, subprocess.Popen[str]] = {}
 
@@ -170,10 +167,7 @@ class JobNeeds(Struct, frozen=True):
 
 
 def choose_host(answers: Iterable[Answer], needs: JobNeeds) -> Answer | None:
-    """Return the machine with the most suitable GPUs and, among equals, the lowest load.
-
-    A machine without GPUs is chosen only if no machine has any.
-    """
+    """Return the machine with the most suitable GPUs, then the lowest load. Without GPUs only if no machine has any."""
     answered = [(answer, answer.status) for answer in answers if answer.status is not None]
     with_gpus = [(answer, status) for answer, status in answered if status.gpus]
     ranked = [

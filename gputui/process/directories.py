@@ -40,10 +40,7 @@ def is_local(directory: str) -> bool:
 
 
 class DirectoryId(Struct, frozen=True):
-    """The identity of a directory within one boot.
-
-    It does not depend on the name, and is valid while the directory exists or is open.
-    """
+    """The identity of a directory within one boot, whatever its name, while it exists or is open."""
 
     device: int
     inode: int
@@ -63,10 +60,7 @@ class DirectoryId(Struct, frozen=True):
 
 
 def lives_elsewhere(wrapper: int, directory: DirectoryId) -> bool:
-    """Return whether a wrapper belongs to another session, that is, whether it has directories open, but not this one.
-
-    If its open directories are unknown, return False.
-    """
+    """Return whether a wrapper is known to have directories open, but not this one: it belongs to another session."""
     held = directories_held(wrapper)
     return bool(held) and directory not in held
 

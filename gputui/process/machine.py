@@ -55,8 +55,5 @@ def _first_line(path: str) -> str:
 
 
 def collect_rarely() -> None:
-    """Let Python collect garbage rarely.
-
-    A long queue consists of many objects without reference cycles, so that collections are slow and find nothing.
-    """
+    """Collect garbage rarely. A long queue is many objects without cycles: collections are slow and find nothing."""
     gc.set_threshold(100_000)

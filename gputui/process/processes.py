@@ -36,10 +36,7 @@ def available() -> bool:
 
 
 def open_process(pid: int) -> int:
-    """Return a descriptor that becomes readable when the process ends.
-
-    Raise ProcessLookupError if there is no such process.
-    """
+    """Return a descriptor that becomes readable when the process ends. Raise ProcessLookupError if there is none."""
     if native_open is not None:
         return native_open(pid)
     return _syscall(OPEN_SYSCALL, pid, 0)
@@ -189,10 +186,7 @@ def tree(marks: AttemptMarks, met: Callable[[int, Stat], None] | None = None) ->
 
 
 def _depth(pid: int, members: set[int], living: Members) -> int:
-    """Return the number of ancestors that are members.
-
-    The loop is bounded because pids may be reused during the scan.
-    """
+    """Return the number of ancestors that are members. It is bounded because pids may be reused during the scan."""
     depth = 0
     while (pid := living[pid].parent) in members and depth < len(members):
         depth += 1
@@ -219,10 +213,7 @@ def _scan(marks: AttemptMarks, met: Callable[[int, Stat], None] | None) -> tuple
 
 
 def cpu_seconds(wrappers: Iterable[int]) -> dict[int, float]:
-    """Return the CPU time in seconds used by the attempt of each of these wrappers.
-
-    Leave out attempts without live processes.
-    """
+    """Return the CPU time in seconds of the attempt of each wrapper, if it has live processes."""
     living = dict(_processes())
     used: dict[int, float] = {}
     for wrapper in wrappers:
@@ -311,10 +302,7 @@ def _processes() -> Iterator[tuple[int, Stat]]:
 
 
 def _may_be_read(pid: int) -> bool:
-    """Return whether this user may read the details of a process.
-
-    This one check is cheaper than several refused reads.
-    """
+    """Return whether we may read the details of a process. One check is cheaper than several refused reads."""
     me = os.getuid()
     try:
         return me == 0 or os.stat(f"/proc/{pid}").st_uid == me
@@ -341,10 +329,7 @@ def _writes_to(pid: int, logs: Container[tuple[int, int] | None]) -> bool:
 
 
 def _session_of(marks: AttemptMarks, living: Members, bearers: set[int]) -> set[int]:
-    """Return the processes in the wrapper's session.
-
-    Unless its pid is pinned, one of them must have the token, because the pid may have been reused.
-    """
+    """Return the wrapper's session. If its pid is not pinned but may be reused, a member must have the token."""
     wrapper = marks.wrapper
     if wrapper is None or (wrapper in living and wrapper not in bearers):
         return set()

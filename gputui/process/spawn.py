@@ -113,10 +113,7 @@ def _variables(environment: Mapping[str, str]) -> list[str]:
 
 
 def _arrange(c: Any, actions: Any, descriptors: Descriptors) -> None:
-    """Add the file actions.
-
-    Files are opened first, because a path may lead through a descriptor that a copy replaces.
-    """
+    """Add the file actions: first opens, because a path may lead through a descriptor that a copy replaces."""
     for number, to in descriptors.items():
         if isinstance(to, OpenedPath):
             _checked(c.posix_spawn_file_actions_addopen(actions, number, os.fsencode(to.path), to.flags, to.mode))

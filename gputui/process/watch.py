@@ -142,10 +142,7 @@ class Watch:
 
 
 def _pinned(pid: int) -> int | None:
-    """Return a pidfd, or None if the process must be polled.
-
-    The reason can be that pidfds are not supported, that no descriptor is left, or that the process is gone.
-    """
+    """Return a pidfd, or None if the process must be polled: no support, no descriptor left, or no such process."""
     if not processes.available():
         return None
     try:
@@ -170,10 +167,7 @@ class NoThread(Exception):
 def start_thread(
     work: Callable[[], None], name: str, failed: Callable[[BaseException], None] | None = None
 ) -> threading.Thread:
-    """Start a daemon thread. Raise NoThread if the machine cannot start any more threads.
-
-    `failed` is called in the thread with an exception that `work` raises.
-    """
+    """Start a daemon thread. `failed` gets its exception. Raise NoThread if the machine cannot start any more."""
 
     def run() -> None:
         try:

@@ -21,7 +21,7 @@ from gputui.core.amounts import GIB, counted, memory, memory_words
 from gputui.core.slots import DeviceKind
 from gputui.gpus.leases import SHARED_DIRECTORIES, shared_directory
 from gputui.gpus.picture import printable
-from gputui.gpus.sample import DeviceSample, Sample, Status, TroubleKind
+from gputui.gpus.sample import DeviceSample, Sample, Status
 from gputui.process.directories import file_system
 from gputui.process.processes import user_name
 from gputui.session.config import load
@@ -50,8 +50,8 @@ def gpu_findings(sample: Sample | None, environment: Mapping[str, str]) -> list[
     if sample is None:
         return [Finding(False, "the GPU sampler did not respond", "check with `nvidia-smi` whether the driver hangs")]
     if sample.trouble:
-        harmless = sample.trouble.kind is TroubleKind.NO_LIBRARY
-        findings = [Finding(harmless, sample.trouble.message, sample.trouble.advice, serious=not harmless)]
+        trouble = sample.trouble
+        findings = [Finding(trouble.harmless, trouble.message, trouble.advice, serious=not trouble.harmless)]
     else:
         cards = [device for device in sample.devices if device.parent is None]
         driver = f", driver {sample.driver}" if sample.driver else ""

@@ -327,10 +327,7 @@ def _ended(key: Key, outcome: Outcome, at: float | None = None, asked: Purpose |
 
 
 def _by_our_signal(outcome: Outcome) -> bool:
-    """Return whether the end may have been caused by a signal that gputui sent.
-
-    The signal may also have hit the wrapper's child before its exec.
-    """
+    """Return whether a signal of ours may have caused the end, perhaps before the command's exec."""
     return not isinstance(outcome, Exited) or outcome.code in (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 
 

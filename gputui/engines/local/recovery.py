@@ -125,10 +125,7 @@ def command_may_live(outcome: Outcome, status: int | None) -> bool:
 
 
 def _without_exit_record(code: int, log_tail: bytes) -> Outcome:
-    """Return the outcome from the wrapper's exit code.
-
-    It is the exit code of the command, unless the wrapper could not fork.
-    """
+    """Return the outcome from the wrapper's exit code, which is the command's unless the wrapper could not fork."""
     lines = log_tail.splitlines()
     if code in (2, 254) and lines and lines[-1].startswith(b"sh: ") and re.search(rb"\bfork\b", lines[-1]):
         return NoRoom("cannot start more processes")

@@ -74,10 +74,7 @@ def spawn(
 
 
 def _remove_own_logs(out: str, err: str | None, begun: int) -> None:
-    """Remove the logs that this call created.
-
-    Older logs are kept because they show that the attempt was started before.
-    """
+    """Remove the logs that this call created. Older ones show that the attempt was started before."""
     for log in (out, err):
         if log is not None:
             with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
@@ -151,10 +148,7 @@ def arguments(launch: Launch, claim: str) -> list[str]:
 
 
 def variables(environment: Mapping[str, str], token: str) -> dict[str, str]:
-    """Return the wrapper's environment: the job's variables and its token.
-
-    Variables that would affect the wrapper are left out.
-    """
+    """Return the job's variables and its token, without variables that would affect the wrapper itself."""
     chosen = {**environment, TOKEN_VARIABLE: token}
     for name in kept_from_the_wrapper(environment):
         del chosen[name]
@@ -244,17 +238,11 @@ R = TypeVar("R")
 
 HANDS = 3
 LOOK_AT_THREADS = 1.0
-"""Seconds between checks whether the threads are alive.
-
-If memory is short, a thread may die without returning a result.
-"""
+"""Seconds between checks whether the threads are alive. Short of memory, they may die without returning a result."""
 
 
 class Crew(Generic[T, R]):
-    """A small thread pool that runs one function.
-
-    Its threads are created when a second concurrent task arrives, if possible.
-    """
+    """A small thread pool that runs one function. Its threads start with the second concurrent task, if possible."""
 
     def __init__(self, work: Callable[[T], R]) -> None:
         self._work = work
@@ -263,10 +251,7 @@ class Crew(Generic[T, R]):
         self._threads: list[threading.Thread] = []
 
     def each(self, tasks: Iterable[T]) -> Iterator[tuple[T, R]]:
-        """Yield each task with its result.
-
-        The last task runs in the calling thread, so a single task wakes no other thread.
-        """
+        """Yield each task with its result. The last runs in the calling thread, so one task wakes no other."""
         under_way = 0
         last: T | None = None
         for task in tasks:

@@ -71,10 +71,7 @@ class LiveAttempt(Struct, eq=False):
 KILLING_TIME = 0.25
 """Maximum duration in seconds of one round of kills."""
 CLEAN_LOOKS = 3
-"""Number of consecutive scans that must find no process.
-
-A process that keeps forking and exiting can escape a single scan.
-"""
+"""Number of consecutive scans that must find nothing. A process that keeps forking and exiting can escape one."""
 _BREATH = 0.003
 _STOPPING_SCANS = 5
 
@@ -124,10 +121,7 @@ def _signal_all(marks: AttemptMarks, signals: tuple[signal.Signals, ...], reache
 
 
 def _kill(marks: AttemptMarks, reached: Callable[[], None] | None) -> Round:
-    """Kill the tree except for the wrapper, which has to record the exit code.
-
-    The kill is repeated because processes may be forking.
-    """
+    """Kill all but the wrapper, which has to record the exit code, until no process is forking any more."""
     deadline = time.monotonic() + KILLING_TIME
     clean_looks = 0
     while True:
@@ -203,10 +197,7 @@ class Stopper:
             self._begin(live, order)
 
     def ended(self, live: LiveAttempt, may_live: bool) -> bool:
-        """Handle the end of a wrapper.
-
-        Return whether its remaining processes are being killed, in which case the report waits.
-        """
+        """Handle the end of a wrapper. Return True if the report waits until its remaining processes are killed."""
         live.ended_at = time.monotonic()
         if live.order is events.KillTree or may_live:
             self._begin(live, events.KillTree)

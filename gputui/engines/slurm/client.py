@@ -74,20 +74,14 @@ class SlurmRefused(SlurmError):
 
 
 class SlurmCommands:
-    """Slurm's command-line tools.
-
-    They run without the variables of `environment` that would change what they do or print.
-    """
+    """Slurm's command-line tools, run without the variables that would change what they do or print."""
 
     def __init__(self, environment: Mapping[str, str] | None = None, patience: float = PATIENCE) -> None:
         self._environment = command_environment(os.environ if environment is None else environment)
         self._patience = patience
 
     def run(self, program: str, *words: str, script: str | None = None, passed: int | None = None) -> str:
-        """Run a command and return its output. Raises NoSlurm, SlurmSilent or SlurmRefused.
-
-        `passed` is a descriptor that the command inherits.
-        """
+        """Run a command that inherits `passed`. Return its output, or raise NoSlurm, SlurmSilent or SlurmRefused."""
         path = shutil.which(program, path=self._environment.get("PATH"))
         if path is None:
             raise NoSlurm(f"{program} not found: log in to a cluster machine or load the Slurm module")
@@ -122,10 +116,7 @@ class SlurmCommands:
         return parse_busy_jobs(self.run("squeue", "-h", "-r", "-t", "R,CG,S", "-o", BUSY_FORMAT))
 
     def details(self, *jobs: str) -> list[SlurmEnd]:
-        """Return the details of the given jobs, or of all jobs.
-
-        Jobs that Slurm no longer knows are missing from the result.
-        """
+        """Return the details of all jobs, or of the given ones that Slurm still knows."""
         try:
             return parse_job_details(self.run("scontrol", "-o", "show", "job", "-d", *jobs))
         except SlurmRefused as error:
@@ -137,10 +128,7 @@ class SlurmCommands:
         return parse_nodes(self.run("scontrol", "-o", "show", "node", "-d"))
 
     def ended(self, jobs: Sequence[str]) -> list[SlurmEnd]:
-        """Return how the jobs ended according to Slurm's accounting.
-
-        The result is empty if the cluster has no accounting.
-        """
+        """Return how the jobs ended according to Slurm's accounting, or nothing if the cluster has none."""
         try:
             text = self.run("sacct", "-n", "-P", "-X", "-j", ",".join(jobs), "-o", ENDED_FIELDS)
         except (NoSlurm, SlurmRefused):
@@ -193,9 +181,6 @@ class SlurmCommands:
 
 
 def command_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which Slurm's commands print times in seconds and messages in English.
-
-    Variables that set options of Slurm's commands are removed.
-    """
+    """Return an environment in which Slurm's commands obey no variables, print times in seconds, and speak English."""
     harmless = {key: value for key, value in environment.items() if key in _KEPT or not key.startswith(_STEERING)}
     return {**harmless, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}

@@ -56,10 +56,7 @@ def judge_exit(code: int, state: str | None, node: str, *, requeued: bool) -> Sl
 
 
 def judge_without_record(end: SlurmEnd | None, node: str, now: SlurmNode | None, *, requeued: bool) -> SlurmVerdict:
-    """Determine the outcome of an attempt that began and has ended without an exit record.
-
-    `now` is the current state of its node.
-    """
+    """Determine the outcome of an attempt that ended without an exit record. `now` is the current state of its node."""
     if end is None:
         return SlurmVerdict(Vanished(FORGOTTEN))
     if end.state in NODE_FAILURES:

@@ -66,16 +66,12 @@ from .ends import NODE_FAILURES, SlurmVerdict, judge_before_claim, judge_exit, j
 from .messages import describe_wait
 from .parse import Phase, SlurmEnd, SlurmJob, SlurmNode, largest
 from .poll import ClaimReader, ClaimReading, Key, QueueAnswer, QueuePoller
-from .submit import job_name, refusal_outcome, submit, token_of
-from .supervisor import KILL_SIGNAL, KILLED
+from .supervisor import KILL_SIGNAL, KILLED, job_name, refusal_outcome, submit, token_of
 
 STARTED_BEFORE = "this attempt was already started"
 QUEUED = "being submitted to Slurm"
 SUSPEND_AT = (0.0, 2.0, 6.0)
-"""Delays in seconds after which a suspend or resume is sent.
-
-It is repeated because a job that has just started does not receive the signal, and Slurm reports no error.
-"""
+"""Delays in seconds of a suspend or resume. The first may reach a job too early, and Slurm reports no error."""
 KILL_AFTER = 4.0
 """Seconds that a supervisor gets to kill its process tree."""
 AGAIN_AFTER = 6.0
@@ -135,10 +131,7 @@ class BatchAttempt(Struct, eq=False):
 
     # From Slurm
     row: SlurmJob | None = None
-    """The attempt as Slurm last listed it.
-
-    None if it was not listed in the last answer, or only in one from before its begin.
-    """
+    """The attempt as Slurm last listed it. None: missing in the last answer, or in all answers since its begin."""
     missed: int = 0
     """Number of consecutive answers from Slurm that did not list the attempt."""
     requeued: bool = False
@@ -192,10 +185,7 @@ class BatchAttempt(Struct, eq=False):
         return self.row is not None and self.row.state in NODE_FAILURES
 
     def see_row(self, row: SlurmJob | None, asked_at: float) -> None:
-        """Update the attempt from Slurm's answer.
-
-        A row that lists the attempt as waiting is ignored if it was requested before the attempt's begin was seen.
-        """
+        """Update the attempt from an answer. A waiting row counts only if it was requested after the begin was seen."""
         if row is not None and row.phase is Phase.WAITING and self.begun is not None and asked_at < self.begun_seen_at:
             return
         self.row = row
@@ -225,10 +215,7 @@ class Finished(Struct):
 
 
 class SlurmEngine(ClaimedAttempts):
-    """Engine that runs attempts as batch jobs.
-
-    `private` is the session's private directory, which must be on a file system shared with the nodes.
-    """
+    """Engine that runs attempts as batch jobs. `private`, the session's private directory, is shared with the nodes."""
 
     def __init__(self, loop: EventLoop, private: int, session: str, report: Callable[[Report], None]) -> None:
         super().__init__(private, session)
@@ -317,10 +304,7 @@ class SlurmEngine(ClaimedAttempts):
         self._loop.call_soon_threadsafe(lambda: None if self._closed else call(*arguments))
 
     def _fail(self, error: BaseException) -> None:
-        """Raise an error of one of the engine's threads in the owner's thread.
-
-        Otherwise the owner would wait forever for the thread that has ended.
-        """
+        """Raise a thread's error in the owner's thread, which would otherwise wait for that thread forever."""
         self._in_loop(_raise, error)
 
     def _is_live(self, attempt: BatchAttempt) -> bool:
@@ -802,10 +786,7 @@ class WithdrawnFile:
                     file.write(line)
 
     def clear_if_unused_since(self, asked_at: float) -> None:
-        """Remove the file unless an attempt was added after `asked_at`.
-
-        `asked_at` is the time of a query in which Slurm listed no withdrawn attempt.
-        """
+        """Remove the file if Slurm listed no withdrawn attempt at `asked_at`, and none was added since."""
         with self._lock, suppress(OSError):
             if self._noted_at < asked_at:
                 os.unlink(self._path)

@@ -58,10 +58,7 @@ _AMOUNTS = {
     "Billing": "billing units", "Energy": "energy", "License": "licenses", "Unknown": "a resource",
 }  # fmt: skip
 FARTHEST = 14 * DAY
-"""Seconds from now up to which an expected start is shown.
-
-For jobs without a time limit Slurm's estimates are useless.
-"""
+"""Seconds from now up to which an expected start is shown. Without time limits Slurm's estimates are useless."""
 _LIMIT = lazy_regex(r"(Assoc|QOS|Max)(Grp|Max|Min)?([A-Z][A-Za-z]*?)(RunMinutes|Minutes)?(Per[A-Z][a-z]+)?(?:Limit)?")
 
 
@@ -84,10 +81,7 @@ def describe_wait(job: SlurmJob, now: float) -> str:
 
 
 def _limit(reason: str) -> str | None:
-    """Explain reasons for waiting that name a limit.
-
-    Examples are `AssocGrpGRES`, `QOSMaxJobsPerUserLimit`, `MaxGRESPerAccount` and `QOSGrpCPURunMinutes`.
-    """
+    """Explain limits such as `AssocGrpGRES`, `QOSMaxJobsPerUserLimit`, `MaxGRESPerAccount`, `QOSGrpCPURunMinutes`."""
     limit = _LIMIT.fullmatch(reason)
     if limit is None or (what := _AMOUNTS.get(limit[3])) is None:
         return None

@@ -43,10 +43,7 @@ def numbers(text: str) -> list[int]:
 
 
 def facts_of(line: str) -> dict[str, str]:
-    """Parse `Name=value …`.
-
-    If a name occurs more than once, its first value counts because the others may be part of free text.
-    """
+    """Parse `Name=value …`. The first value of a name counts, because later ones may be part of free text."""
     facts: dict[str, str] = {}
     names = list(re.finditer(r"(?:^|\s)([A-Za-z][\w/:.]*)=", line))
     for name, following in zip(names, [*names[1:], None], strict=True):
@@ -180,10 +177,7 @@ def parse_version(text: str) -> tuple[int, int] | None:
 
 
 def parse_submitted_id(text: str) -> str | None:
-    """Parse the output of `sbatch --parsable`.
-
-    It is a job id that may be followed by `;CLUSTER` and preceded by messages of plugins.
-    """
+    """Parse the job id in the output of `sbatch --parsable`, between messages of plugins and `;CLUSTER`."""
     words = [word for word in text.split() if re.fullmatch(r"\d+(;\S+)?", word)]
     return words[-1].partition(";")[0] if words else None
 

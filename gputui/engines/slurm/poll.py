@@ -111,10 +111,7 @@ class ClaimReading(Struct, frozen=True):
     begun: BatchStarted | None
     asked: Purpose | None
     ended: bool
-    """Whether the supervisor has left the note that the attempt ended.
-
-    The note stays until Slurm knows about the end too.
-    """
+    """Whether the supervisor's note about the end is there. It stays until Slurm knows about the end too."""
 
 
 class ClaimReader:

@@ -9,12 +9,20 @@ command.
 
 from __future__ import annotations
 
+import os
 import shlex
 
+import msgspec
+
+from gputui.core.events import NoRoom, NotStarted
 from gputui.engines.claims import DIRECTORY_GONE_LINE, EXIT_WORD, LOG_FAILED_LINE, SIGNALLED_LINE, SLURM_WORD
 from gputui.engines.local import spawn
 from gputui.engines.protocol import Launch
 from gputui.process.processes import TOKEN_VARIABLE
+
+from .client import SlurmCommands, SlurmRefused
+from .messages import LATER, minutes, sbatch_options
+from .parse import SlurmJob
 
 CLAIM_TAKEN, DIRECTORY_UNSEEN, CLAIM_FAILED = 125, 124, 123
 """Exit codes of a supervisor that could not create its claim."""
@@ -223,3 +231,61 @@ def variables(launch: Launch, token: str, directory: str) -> dict[str, str]:
 def _of_slurm(name: str) -> bool:
     own = name in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK", TOKEN_VARIABLE)
     return own or name.startswith(("SLURM_", "SBATCH_", "SLURMD_", _GIVEN))
+
+
+# Submitting it
+
+
+PATIENCE = 30.0
+"""Timeout in seconds for one submission."""
+_COMMENT, _NAME = "gputui:", "gputui-"
+_OWN_GPUS = ("--gres", "--gpus", "-G")
+
+
+def job_name(token: str) -> str:
+    return _NAME + token
+
+
+def token_of(job: SlurmJob) -> str | None:
+    """Return a job's token from its comment, which clusters may overwrite, or its name, which users may change."""
+    if job.comment.startswith(_COMMENT):
+        return job.comment.removeprefix(_COMMENT)
+    return job.name.removeprefix(_NAME) if job.name.startswith(_NAME) else None
+
+
+def submit(launch: Launch, token: str, directory: str, *, has_gpus: bool = True) -> int:
+    """Submit an attempt and return the id of the new job.
+
+    Raises SlurmRefused, or SlurmSilent, after which the job may exist nevertheless. The environment is passed in memory
+    so that it appears neither on disk nor in the process list.
+    """
+    environment = variables(launch, token, directory).items()
+    with open(os.memfd_create("gputui-environment", os.MFD_CLOEXEC), "wb") as memory:
+        memory.write(b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in environment))
+        memory.seek(0)
+        words = [f"--export-file={memory.fileno()}", *_options(launch, token, has_gpus=has_gpus)]
+        return int(SlurmCommands(patience=PATIENCE).submit(*words, script=TEXT, passed=memory.fileno()))
+
+
+def _options(launch: Launch, token: str, *, has_gpus: bool) -> list[str]:
+    """Return the options for sbatch. The user's options come first so that gputui's options override them."""
+    gpus = int(has_gpus) if launch.gpus is None else launch.gpus
+    if launch.gpus is None and any(option.startswith(_OWN_GPUS) for option in launch.cluster_options.sbatch_opt):
+        gpus = 0
+    options = {
+        "time": minutes(launch.timeout) if launch.timeout is not None else "",
+        "gres": f"gpu:{gpus}" if gpus else "",
+        "nodes": "1",
+        "job-name": job_name(token),
+        "comment": _COMMENT + token,
+        "chdir": "/",
+        "output": "/dev/null",
+        "error": "/dev/null",
+    }
+    given = sbatch_options(msgspec.structs.asdict(launch.cluster_options))
+    return [*given, *(f"--{name}={value}" for name, value in options.items() if value), "--no-requeue"]
+
+
+def refusal_outcome(refused: SlurmRefused) -> NoRoom | NotStarted:
+    said = refused.words.lower()
+    return NoRoom(str(refused)) if any(words in said for words in LATER) else NotStarted(str(refused))

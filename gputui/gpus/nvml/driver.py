@@ -8,7 +8,7 @@ import warnings
 from ctypes import byref, c_ulonglong
 from typing import Any
 
-from gputui.gpus.sample import Status, Trouble, TroubleKind
+from gputui.gpus.sample import Status, Trouble
 
 # Error codes
 
@@ -52,12 +52,10 @@ def opening_trouble(code: int, text: str, *, in_container: bool) -> Trouble:
     """Explain why the driver cannot be opened."""
     if code in (UNKNOWN, OPERATING_SYSTEM) and in_container:
         return Trouble(
-            TroubleKind.CONTAINER,
             "this container lost its GPUs",
             "restart the container; `systemctl daemon-reload` on the host can cause this",
         )
     return _OPENING.get(code) or Trouble(
-        TroubleKind.OTHER,
         f"the NVIDIA driver is not responding: {text}",
         "check `nvidia-smi` and `dmesg`",
     )
@@ -65,29 +63,25 @@ def opening_trouble(code: int, text: str, *, in_container: bool) -> Trouble:
 
 _OPENING = {
     NO_PERMISSION: Trouble(
-        TroubleKind.DENIED,
         "no permission to use the NVIDIA driver",
         "ask for access to /dev/nvidia*, often via the group `video` or `render`",
     ),
     DRIVER_NOT_LOADED: Trouble(
-        TroubleKind.NOT_LOADED,
         "the NVIDIA kernel module is not loaded",
         "`sudo modprobe nvidia`, or reboot; after a kernel update, rebuild the module",
     ),
     LIBRARY_NOT_FOUND: Trouble(
-        TroubleKind.NO_LIBRARY,
         "no NVIDIA driver found (libnvidia-ml.so.1 is missing)",
         "ignore this on a machine without GPUs; start containers with `--gpus all`",
+        harmless=True,
     ),
     VERSION_MISMATCH: Trouble(
-        TroubleKind.MISMATCH,
         "the NVIDIA driver was upgraded but the old kernel module is loaded",
         "reboot, or quit all GPU programs and reload the module",
     ),
 }
 
 NO_DEVICES = Trouble(
-    TroubleKind.NO_DEVICES,
     "the NVIDIA driver works but finds no GPU",
     "check `lspci | grep -i nvidia`; start containers with `--gpus all`",
 )
@@ -95,7 +89,6 @@ NO_DEVICES = Trouble(
 
 def opening_silent(seconds: float) -> Trouble:
     return Trouble(
-        TroubleKind.SILENT,
         f"no response from the NVIDIA driver for {seconds:.0f} s",
         ("if `nvidia-smi` hangs too, see `dmesg`; if it is just slow, `sudo nvidia-smi -pm 1` keeps the driver loaded"),
     )
@@ -127,10 +120,7 @@ class CannotOpen(Exception):
 
 
 class Driver:
-    """Interface to NVML.
-
-    Its methods may hang, so they are called only in the thread that opens the driver and in the threads of the devices.
-    """
+    """Interface to NVML. Its methods may hang, so only the threads of the driver and of the devices call them."""
 
     def __init__(self) -> None:
         self.nvml = load_bindings()
@@ -176,10 +166,7 @@ class Driver:
             return None
 
     def memory(self, handle: Handle) -> tuple[int, int]:
-        """Return used and total bytes.
-
-        Version 2 of the call is preferred because `used` includes the driver's reserve in version 1.
-        """
+        """Return used and total bytes, without the driver's reserve where version 2 of the call can tell."""
         if self._memory_version is not None:
             try:
                 answer = self.call("nvmlDeviceGetMemoryInfo", handle, self._memory_version)
@@ -192,10 +179,7 @@ class Driver:
         return int(answer.used), int(answer.total)
 
     def temperature(self, handle: Handle) -> int:
-        """Return the temperature in degrees Celsius.
-
-        The newer call is preferred because the older one is deprecated.
-        """
+        """Return the temperature in degrees Celsius by the newer call if possible, because the older is deprecated."""
         name = "nvmlDeviceGetTemperatureV" if self._new_temperature else "nvmlDeviceGetTemperature"
         return int(self.call(name, handle, _TEMPERATURE_OF_THE_CHIP))
 
@@ -224,12 +208,11 @@ def load_bindings() -> Any:
             pynvml: Any = importlib.import_module("pynvml")
         except ImportError as error:
             message, advice = "the Python package nvidia-ml-py is not installed", "`pip install nvidia-ml-py`"
-            raise CannotOpen(Trouble(TroubleKind.BINDINGS, message, advice)) from error
+            raise CannotOpen(Trouble(message, advice)) from error
     if not (hasattr(pynvml, "_nvmlGetFunctionPointer") and hasattr(pynvml, "NVMLError")):
         path = getattr(pynvml, "__file__", "?")
         raise CannotOpen(
             Trouble(
-                TroubleKind.BINDINGS,
                 f"an old `pynvml` package ({path}) shadows NVIDIA's own bindings",
                 "`pip uninstall pynvml nvidia-ml-py3`, then `pip install --force-reinstall nvidia-ml-py`",
             )

@@ -30,10 +30,7 @@ _UTILIZATION_ENTRIES = 128
 
 _LAYOUTS = {1: Layout("=I4xQ"), 2: Layout("=I4xQII"), 3: Layout("=I4xQII"), "3 of 535.54": Layout("=I4xQIIQ")}
 _KINDS = {"Compute": True, "MPSCompute": True, "Graphics": False}
-"""The driver's process lists, and whether each contains computing processes.
-
-NVIDIA's multi-process service (MPS) has its own list.
-"""
+"""The driver's process lists, and whether they list computing processes. MPS, the multi-process service, has one."""
 
 
 class Entry(Struct, frozen=True):
@@ -65,10 +62,7 @@ class ProcessLists:
         self._samples = (_UtilizationSample * _UTILIZATION_ENTRIES)()
 
     def utilization(self, handle: Handle, since: int) -> dict[int, int]:
-        """Return the utilization in percent by pid since a Unix time in microseconds.
-
-        Idle processes are missing from the result.
-        """
+        """Return the percent of each pid since a Unix time in microseconds. Idle processes are missing."""
         count = c_uint(_UTILIZATION_ENTRIES)
         function = self._driver.symbol("nvmlDeviceGetProcessUtilization")
         code = function(handle, self._samples, byref(count), c_ulonglong(since))

@@ -125,10 +125,7 @@ class Metrics:
         return self.number(function, _CLOCK_OF_PROCESSORS, low=1, high=100_000)
 
     def slowed_by(self) -> tuple[Slowdown, ...]:
-        """Return the reasons why the device is slowed down.
-
-        The call has an older and a newer name, and both are tried.
-        """
+        """Return the reasons why the device is slowed down, by the newer name of the call or the older."""
         newer = "nvmlDeviceGetCurrentClocksEventReasons"
         function = newer if self._driver.has(newer) else "nvmlDeviceGetCurrentClocksThrottleReasons"
         bits = self.ask("slowdown", lambda: self._driver.reasons(function, self._handle)) or 0
@@ -315,10 +312,7 @@ class Worker:
             self._thread.add(self._read)
 
     def devices(self, now: float) -> Readings:
-        """Return the last answer and its age.
-
-        The age is rounded to tenths of a second so that the samples of an idle device are identical.
-        """
+        """Return the last answer and its age in tenths of a second, so that samples of an idle device are identical."""
         asked_at, answer = self._asked_at, self._answer
         if answer is None:
             return (silent(self._reader.identity, 0.0 if asked_at is None else round(now - asked_at, 3)),)

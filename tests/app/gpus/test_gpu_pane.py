@@ -27,7 +27,6 @@ from gputui.gpus.sample import (
     Slowdown,
     Status,
     Trouble,
-    TroubleKind,
 )
 from gputui.tui.gpus import occupants as figures
 from gputui.tui.gpus.full import totals
@@ -286,7 +285,7 @@ def test_cpu_slots_follow_their_machine() -> None:
 
 
 def test_a_driver_problem_is_shown_with_what_to_do() -> None:
-    trouble = Trouble(TroubleKind.MISMATCH, "the driver was upgraded", "reboot or reload the module")
+    trouble = Trouble("the driver was upgraded", "reboot or reload the module")
     sample = Sample(kind=DeviceKind.GPU, taken=NOW, trouble=trouble)
     found = rows(DevicesPicture(kind=DeviceKind.GPU, sample=sample))
     assert found == [" ! the driver was upgraded", "   reboot or reload the module"]

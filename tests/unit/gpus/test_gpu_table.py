@@ -13,7 +13,7 @@ from gputui.cli.commands.gpus import json_rows, text_table
 from gputui.cli.doctor.machine import gpu_findings, lease_finding
 from gputui.cli.output import OutputFormat
 from gputui.core.slots import DeviceKind
-from gputui.gpus.sample import DeviceSample, MigInstance, ProcessSample, Sample, Status, Trouble, TroubleKind
+from gputui.gpus.sample import DeviceSample, MigInstance, ProcessSample, Sample, Status, Trouble
 from gputui.views.format import width
 
 GIB = 1024**3
@@ -62,7 +62,7 @@ def test_the_table_shows_what_matters() -> None:
 
 
 def test_trouble_and_notes_are_sentences() -> None:
-    trouble = Trouble(TroubleKind.MISMATCH, "the driver was upgraded", "reboot")
+    trouble = Trouble("the driver was upgraded", "reboot")
     shown = text_table(sample(trouble=trouble, notes=("mind the order",)), paper(80), {})
     assert shown == ["the driver was upgraded: reboot", "mind the order"]
 
@@ -119,7 +119,7 @@ def test_doctor_counts_a_chosen_mig_instance_as_a_device() -> None:
 
 
 def test_doctor_does_not_alarm_a_machine_without_gpus() -> None:
-    trouble = Trouble(TroubleKind.NO_LIBRARY, "no driver here", "nothing")
+    trouble = Trouble("no driver here", "nothing", harmless=True)
     (finding,) = gpu_findings(sample(trouble=trouble), {})
     assert finding.good
     assert not gpu_findings(None, {})[0].good

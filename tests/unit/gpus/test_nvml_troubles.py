@@ -15,7 +15,7 @@ from support.waiting import PATIENCE
 
 pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
 
-from gputui.gpus.sample import Sample, Trouble, TroubleKind
+from gputui.gpus.sample import Sample, Trouble
 from gputui.gpus.sampler_process import ProcessSampler, sample_once
 
 GIB = 1024**3
@@ -51,33 +51,27 @@ def test_older_drivers_give_the_same_processes(older_nvml: Any, sampled: Sampled
 
 
 @pytest.mark.parametrize(
-    ("code", "kind", "word"),
+    ("code", "word"),
     [
-        ("DRIVER_NOT_LOADED", TroubleKind.NOT_LOADED, "modprobe"),
-        ("LIB_RM_VERSION_MISMATCH", TroubleKind.MISMATCH, "reboot"),
-        ("NO_PERMISSION", TroubleKind.DENIED, "/dev/nvidia"),
-        ("IRQ_ISSUE", TroubleKind.OTHER, "dmesg"),
+        ("DRIVER_NOT_LOADED", "modprobe"),
+        ("LIB_RM_VERSION_MISMATCH", "reboot"),
+        ("NO_PERMISSION", "/dev/nvidia"),
+        ("IRQ_ISSUE", "dmesg"),
     ],
 )
-def test_a_driver_that_cannot_be_opened_says_why(
-    nvml: Any, trouble: Troubled, code: str, kind: TroubleKind, word: str
-) -> None:
+def test_a_driver_that_cannot_be_opened_says_why(nvml: Any, trouble: Troubled, code: str, word: str) -> None:
     nvml.set([{}], errors={"nvmlInit*": code})
-    why = trouble(nvml)
-    assert why.kind is kind
-    assert word in why.advice
+    assert word in trouble(nvml).advice
 
 
 def test_a_container_that_lost_its_devices_is_told_to_restart(nvml: Any, trouble: Troubled) -> None:
     nvml.set([{}], errors={"nvmlInit*": "UNKNOWN"})
-    why = trouble(nvml, container="docker")
-    assert why.kind is TroubleKind.CONTAINER
+    assert trouble(nvml, container="docker").message == "this container lost its GPUs"
 
 
 def test_a_driver_without_a_gpu_is_reported(nvml: Any, trouble: Troubled) -> None:
     nvml.set([])
-    why = trouble(nvml)
-    assert why.kind is TroubleKind.NO_DEVICES
+    assert trouble(nvml).message == "the NVIDIA driver works but finds no GPU"
 
 
 def test_a_repaired_driver_is_opened_again(nvml: Any, start: Start, until: Until) -> None:
@@ -94,7 +88,6 @@ def test_an_old_pynvml_package_is_named(nvml: Any, trouble: Troubled, tmp_path: 
     (tmp_path / "old" / "pynvml").mkdir(parents=True)
     (tmp_path / "old" / "pynvml" / "__init__.py").write_text("def nvmlInit(): pass\n")
     why = trouble(nvml, PYTHONPATH=before_all_else(tmp_path / "old"))
-    assert why.kind is TroubleKind.BINDINGS
     assert "old/pynvml/__init__.py" in why.message
     assert "pip uninstall pynvml" in why.advice
 
@@ -111,7 +104,8 @@ def test_a_missing_library_is_reported(nvml: Any, trouble: Troubled, tmp_path: A
     if has_a_real_driver():
         pytest.skip("this machine has a driver")
     why = trouble(nvml, LD_LIBRARY_PATH=str(tmp_path))
-    assert why.kind is TroubleKind.NO_LIBRARY
+    assert why.harmless
+    assert "libnvidia-ml.so.1 is missing" in why.message
 
 
 def test_a_users_file_named_like_a_module_is_not_imported(nvml: Any, tmp_path: Any) -> None:
