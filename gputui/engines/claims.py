@@ -112,8 +112,7 @@ class Claims:
         return f"{self.directory}/{job}.{attempt}"
 
     def all(self) -> list[tuple[JobId, int]]:
-        names = (name.partition(".")[::2] for name in os.listdir(self.directory))
-        return [(int(job), int(attempt)) for job, attempt in names if job.isdecimal() and attempt.isdecimal()]
+        return [key for name in os.listdir(self.directory) if (key := parse_key(name)) is not None]
 
     def read(self, job: JobId, attempt: int) -> Claim:
         try:

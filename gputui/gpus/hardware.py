@@ -26,17 +26,11 @@ _BUS_ADDRESS = lazy_regex(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})
 _INFORMATION_BYTES = 4096
 
 
-class Gpu(Struct, frozen=True):
-    index: int
-    """Position of the GPU in PCI bus order."""
-    uuid: str | None = None
-    name: str | None = None
-
-
 class Hardware(Struct, frozen=True):
     """The GPUs and CPU cores of this machine."""
 
-    gpus: tuple[Gpu, ...] = ()
+    gpus: tuple[DeviceSample, ...] = ()
+    """The index, UUID and name of each GPU. What is not known is empty."""
     cores: int = 1
     visible: str | None = None
     """The value of CUDA_VISIBLE_DEVICES, or None if it is not set."""
@@ -63,13 +57,14 @@ def kernel_hardware(root: str = "/", environment: Mapping[str, str] = os.environ
         usable = [facts for facts in listed if facts.get("Device Minor") in nodes] or listed
         gpus = tuple(_gpu(index, facts) for index, facts in enumerate(usable))
     else:
-        gpus = tuple(Gpu(index) for index in range(len(nodes)))
+        gpus = tuple(DeviceSample(index=index, uuid="", name="") for index in range(len(nodes)))
     return Hardware(gpus, len(os.sched_getaffinity(0)), environment.get("CUDA_VISIBLE_DEVICES"))
 
 
-def _gpu(index: int, facts: dict[str, str]) -> Gpu:
+def _gpu(index: int, facts: dict[str, str]) -> DeviceSample:
     uuid = facts.get("GPU UUID", "")
-    return Gpu(index, uuid if uuid.startswith("GPU-") and "?" not in uuid else None, facts.get("Model") or None)
+    known = uuid.startswith("GPU-") and "?" not in uuid
+    return DeviceSample(index=index, uuid=uuid if known else "", name=facts.get("Model", ""))
 
 
 def _listed(directory: str) -> list[dict[str, str]]:
@@ -117,7 +112,7 @@ def _library_present() -> bool:
 
 
 @cache
-def _gpus_by_nvml(_search_path: str) -> tuple[Gpu, ...]:
+def _gpus_by_nvml(_search_path: str) -> tuple[DeviceSample, ...]:
     """List the GPUs once, in the sampler process because the library may hang. Without an answer there are none."""
     from .sampler_process import ProcessSampler, sample_once
 
@@ -126,8 +121,7 @@ def _gpus_by_nvml(_search_path: str) -> tuple[Gpu, ...]:
         sample = sample_once(sampler, NVML_PATIENCE)
     finally:
         sampler.close()
-    devices = sample.devices if sample is not None else ()
-    return tuple(Gpu(device.index, device.uuid or None, device.name) for device in devices if device.mig is None)
+    return tuple(device for device in sample.devices if device.mig is None) if sample is not None else ()
 
 
 # The order of devices, and which are visible
@@ -154,7 +148,7 @@ def _place(bus_id: str) -> tuple[int, ...]:
         return (2**32,)
 
 
-def add_uuids(devices: Readings, listed: Sequence[Gpu]) -> Readings:
+def add_uuids(devices: Readings, listed: Sequence[DeviceSample]) -> Readings:
     """Add UUIDs reported by the kernel to devices that have none, if both lists contain the same number of GPUs."""
     known_uuids = {device.uuid for device in devices if device.uuid}
     if len(listed) != sum(device.parent is None for device in devices):
@@ -197,7 +191,7 @@ def _named(devices: Readings, word: str) -> str | None:
         return next((d.key for d in devices if d.parent is None and d.index == int(word)), None)
     if not word.startswith(("GPU-", "MIG-")):
         return None
-    matches = {d.key for d in devices if d.uuid.startswith(word)}
+    matches = {d.key for d in devices if d.uuid.lower().startswith(word.lower())}
     return matches.pop() if len(matches) == 1 else None
 
 

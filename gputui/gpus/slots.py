@@ -11,7 +11,7 @@ from gputui.core.amounts import counted
 from gputui.core.regex import lazy_regex
 from gputui.core.slots import NO_GPU, DeviceKind, Slot
 
-from .hardware import Gpu, Hardware
+from .hardware import Hardware, find
 
 # The grammar
 
@@ -264,7 +264,7 @@ def _visible_devices(written: str, hardware: Hardware) -> list[str]:
     devices: list[str] = []
     for entry in written.split(","):
         device = entry.strip()
-        if not _needs_nvml(device, hardware) and _find(device, hardware) is None:
+        if not _needs_nvml(device, hardware) and find(hardware.gpus, device) is None:
             break
         if device not in devices:
             devices.append(device)
@@ -295,7 +295,7 @@ def _check(group: Group, hardware: Hardware) -> None:
     for device in group:
         if device == NO_GPU or _needs_nvml(device, hardware):
             continue
-        gpu = _find(device, hardware)
+        gpu = find(hardware.gpus, device)
         if gpu is None:
             raise BadGpus(f"no GPU {device} here; available: {_inventory(hardware)}")
         if gpu.index in words:
@@ -306,18 +306,8 @@ def _check(group: Group, hardware: Hardware) -> None:
 def _needs_nvml(device: str, hardware: Hardware) -> bool:
     """Return whether only NVML knows the device: a MIG instance, or a UUID if the driver's files show none."""
     if device.startswith("GPU-"):
-        return any(gpu.uuid is None for gpu in hardware.gpus)
+        return any(not gpu.uuid for gpu in hardware.gpus)
     return device.startswith("MIG-")
-
-
-def _find(device: str, hardware: Hardware) -> Gpu | None:
-    """Find a GPU by its index, its UUID, or the beginning of its UUID."""
-    for gpu in hardware.gpus:
-        if device == str(gpu.index):
-            return gpu
-        if gpu.uuid and device.startswith("GPU-") and gpu.uuid.lower().startswith(device.lower()):
-            return gpu
-    return None
 
 
 def _inventory(hardware: Hardware) -> str:

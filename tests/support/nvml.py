@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from gputui.gpus import hardware
+from gputui.gpus.sample import DeviceSample
 
-__all__ = ["FakeNvml", "NoCompiler", "build_fake_nvml"]
+__all__ = ["FakeNvml", "NoCompiler", "build_fake_nvml", "card"]
 
 SOURCE = Path(__file__).parent.parent / "unit" / "gpus" / "fake_nvml" / "fake_nvml.c"
 
@@ -76,3 +77,8 @@ def build_fake_nvml(directory: Path, *options: str) -> Path:
     flags = ["-O1", "-shared", "-fPIC", "-pthread", "-fvisibility=hidden", "-Wl,-soname,libnvidia-ml.so.1"]
     subprocess.run(["cc", *flags, *options, "-o", str(target), str(SOURCE)], check=True)
     return directory
+
+
+def card(index: int, uuid: str = "", name: str = "") -> DeviceSample:
+    """A GPU as it is found without the driver."""
+    return DeviceSample(index=index, uuid=uuid, name=name)

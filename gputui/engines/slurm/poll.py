@@ -11,7 +11,7 @@ from functools import partial
 from msgspec import Struct
 
 from gputui.core.job import JobId, Purpose
-from gputui.engines.claims import BatchStarted, Claim, Claims
+from gputui.engines.claims import BatchStarted, Claim, Claims, parse_key
 from gputui.process.processes import user_name
 from gputui.process.watch import WorkerThread
 
@@ -163,12 +163,9 @@ class ClaimReader:
         except OSError:
             return set()
         fresh, self._seen = names - self._seen, names
-        parts = [name.split(".") for name in fresh]
-        return {
-            (int(part[0]), int(part[1]))
-            for part in parts
-            if len(part) == 3 and part[0].isdecimal() and part[1].isdecimal() and part[2] in (BEGUN, ENDED)
-        }
+        notes = (name.rpartition(".")[::2] for name in fresh)
+        keys = (parse_key(key) for key, word in notes if word in (BEGUN, ENDED))
+        return {key for key in keys if key is not None}
 
     def _reading(self, key: Key) -> ClaimReading:
         ended = f"{key[0]}.{key[1]}.{ENDED}" in self._seen

@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from gputui.core.slots import DeviceKind
 from gputui.gpus import hardware
-from gputui.gpus.hardware import Gpu, kernel_hardware
-from gputui.gpus.sample import Sample, Status, Trouble, encode
+from gputui.gpus.hardware import kernel_hardware
+from gputui.gpus.sample import DeviceSample, Sample, Status, Trouble, encode
 
 from . import driver as troubles
 from .driver import CannotOpen, Driver, DriverError
@@ -38,7 +38,7 @@ class OpenedDriver(Struct, frozen=True):
 
     workers: list[Worker]
     version: str | None
-    listed: tuple[Gpu, ...]
+    listed: tuple[DeviceSample, ...]
     """The GPUs listed by the kernel."""
 
 

@@ -192,9 +192,8 @@ class Devices:
     def uuid_of(self, word: str) -> str | None:
         """Return the UUID of this device, or None if neither the driver nor the kernel knows it."""
         device = find(self.sample.devices, word) if self.sample is not None else None
-        if device is not None:
-            return device.uuid or None
-        return next((gpu.uuid for gpu in kernel_hardware().gpus if str(gpu.index) == word), None)
+        device = device or find(kernel_hardware().gpus, word)
+        return (device.uuid or None) if device is not None else None
 
     def _leased(self, keys: dict[str, str]) -> dict[str, str]:
         now = time.monotonic()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.nvml import card
 
-from gputui.gpus.hardware import Gpu, add_uuids, find, find_order_warning, mark_visible, sort_by_bus
+from gputui.gpus.hardware import add_uuids, find, find_order_warning, mark_visible, sort_by_bus
 from gputui.gpus.sample import DeviceSample, MigInstance, Status
 
 
@@ -49,11 +50,11 @@ def test_without_the_variable_all_are_visible() -> None:
 
 
 def test_a_silent_device_is_named_as_the_kernel_lists_it() -> None:
-    listed = (Gpu(0, "GPU-0aa", "A100"), Gpu(1, "GPU-k1", "A30"))
+    listed = (card(0, "GPU-0aa", "A100"), card(1, "GPU-k1", "A30"))
     silent = gpu(1, uuid="", name="GPU 1")
     assert add_uuids((gpu(0), silent), listed)[1].uuid == "GPU-k1"
     assert add_uuids((gpu(0), silent), listed[:1])[1].uuid == "", "only where the lists agree"
-    assert add_uuids((gpu(0), silent), (Gpu(0, "GPU-x"), Gpu(1, "GPU-0aa")))[1].uuid == "", "no UUID twice"
+    assert add_uuids((gpu(0), silent), (card(0, "GPU-x"), card(1, "GPU-0aa")))[1].uuid == "", "no UUID twice"
 
 
 def test_numbers_on_a_machine_of_different_models_deserve_a_word() -> None:

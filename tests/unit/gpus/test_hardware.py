@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.nvml import card
 from support.sessions import GPUTUI
 
-from gputui.gpus.hardware import Gpu, kernel_hardware
+from gputui.gpus.hardware import kernel_hardware
+from gputui.gpus.sample import DeviceSample
 
 INFORMATION = """Model: \t\t {model}
 IRQ:   \t\t 123
@@ -39,7 +41,7 @@ def add_node(root: Path, name: str) -> None:
     (root / "dev" / name).touch()
 
 
-def found(root: Path) -> tuple[Gpu, ...]:
+def found(root: Path) -> tuple[DeviceSample, ...]:
     return kernel_hardware(str(root), {}).gpus
 
 
@@ -55,13 +57,13 @@ def test_gpus_are_counted_in_bus_order(tmp_path: Path) -> None:
     add_card(tmp_path, "0000:0a:00.0", 1, uuid="GPU-a")
     add_card(tmp_path, "00000002:01:00.0", 2, uuid="GPU-d")
     add_card(tmp_path, "0001:01:00.0", 3, uuid="GPU-c")
-    assert found(tmp_path) == tuple(Gpu(i, f"GPU-{u}", "NVIDIA A100") for i, u in enumerate("abcd"))
+    assert found(tmp_path) == tuple(card(i, f"GPU-{u}", "NVIDIA A100") for i, u in enumerate("abcd"))
 
 
 def test_a_container_uses_the_gpus_it_has_nodes_for(tmp_path: Path) -> None:
     add_card(tmp_path, "0000:01:00.0", 0, uuid="GPU-a", node=False)
     add_card(tmp_path, "0000:02:00.0", 1, uuid="GPU-b")
-    assert found(tmp_path) == (Gpu(0, "GPU-b", "NVIDIA A100"),)
+    assert found(tmp_path) == (card(0, "GPU-b", "NVIDIA A100"),)
 
 
 def test_nodes_that_are_made_on_demand_may_be_missing(tmp_path: Path) -> None:
@@ -72,7 +74,7 @@ def test_nodes_that_are_made_on_demand_may_be_missing(tmp_path: Path) -> None:
 def test_nodes_alone_are_enough(tmp_path: Path) -> None:
     add_node(tmp_path, "nvidia3")
     add_node(tmp_path, "nvidia7")
-    assert found(tmp_path) == (Gpu(0), Gpu(1))
+    assert found(tmp_path) == (card(0), card(1))
 
 
 def test_an_excluded_gpu_does_not_count(tmp_path: Path) -> None:
@@ -84,7 +86,7 @@ def test_an_excluded_gpu_does_not_count(tmp_path: Path) -> None:
 def test_a_gpu_without_facts_still_counts(tmp_path: Path) -> None:
     (tmp_path / "proc/driver/nvidia/gpus/0000:01:00.0").mkdir(parents=True)
     add_card(tmp_path, "0000:02:00.0", 1, uuid="GPU-????????-????", node=False)
-    assert found(tmp_path) == (Gpu(0), Gpu(1, None, "NVIDIA A100"))
+    assert found(tmp_path) == (card(0), card(1, "", "NVIDIA A100"))
 
 
 def test_the_callers_variable_and_cores_are_kept(tmp_path: Path) -> None:

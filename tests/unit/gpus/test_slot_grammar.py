@@ -7,10 +7,11 @@ from contextlib import suppress
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.nvml import card
 from support.waiting import never_hanging
 
 from gputui.core.slots import DeviceKind, Slot
-from gputui.gpus.hardware import Gpu, Hardware
+from gputui.gpus.hardware import Hardware
 from gputui.gpus.slots import (
     MOST_SLOTS,
     All,
@@ -28,10 +29,10 @@ OTHER_UUID = "GPU-11112222-d72c-4106-c12f-20bd9faed9f6"
 MIG = "MIG-c7384736-a75d-5afc-978f-d2f1294409fd"
 
 FOUR = Hardware(
-    (Gpu(0, UUID, "NVIDIA A100"), Gpu(1, OTHER_UUID, "NVIDIA A100"), Gpu(2, "GPU-2", "T4"), Gpu(3, "GPU-3")),
+    (card(0, UUID, "NVIDIA A100"), card(1, OTHER_UUID, "NVIDIA A100"), card(2, "GPU-2", "T4"), card(3, "GPU-3")),
     cores=8,
 )
-NAMELESS = Hardware((Gpu(0), Gpu(1)), cores=8)
+NAMELESS = Hardware((card(0), card(1)), cores=8)
 BARE = Hardware(cores=8)
 
 GROUPS = [

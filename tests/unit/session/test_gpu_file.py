@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.nvml import card
 from support.sessions import Session, add, change_settings, ended, owned, said, spec
 from support.waiting import until
 
 from gputui.core.slots import Slot
 from gputui.gpus import hardware
+from gputui.gpus.sample import DeviceSample
 from gputui.session.owner.owner import Owner
 
 
@@ -29,9 +31,9 @@ def test_the_owner_never_waits_for_the_driver(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
     asked_in: list[str] = []
 
-    def named(search_path: str) -> tuple[hardware.Gpu, ...]:
+    def named(search_path: str) -> tuple[DeviceSample, ...]:
         asked_in.append(threading.current_thread().name)
-        return tuple(hardware.Gpu(index) for index in range(3))
+        return tuple(card(index) for index in range(3))
 
     monkeypatch.setattr(hardware, "_gpus_by_nvml", named)
     (tmp_path / "gpus").write_text("all\n")
