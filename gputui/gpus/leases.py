@@ -7,7 +7,7 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 from msgspec import Struct
@@ -83,9 +83,8 @@ class Leases:
     def _open_gate(self, device: str) -> int | None:
         path = os.path.join(self.directory, f"gputui-gate.{_SAFE_NAME.sub('_', device)}")
         for _ in range(3):
-            for opened in (_open_plain, _make):
-                if (fd := opened(path)) is not None:
-                    return fd
+            if (fd := _open(path)) is not None or (fd := _make(path)) is not None:
+                return fd
         return None
 
     def others(self, device: str) -> list[Lease]:
@@ -163,14 +162,7 @@ class Leases:
 
     def _open_honest(self, name: str) -> int | None:
         """Open a lease. Return None if it is gone or does not belong to the user in its name."""
-        try:
-            fd = os.open(os.path.join(self.directory, name), _READ_ONLY)
-        except OSError:
-            return None
-        if _is_honest(os.fstat(fd), name):
-            return fd
-        os.close(fd)
-        return None
+        return _open(os.path.join(self.directory, name), lambda about: _is_honest(about, name))
 
     def _sweep(self, device: str) -> None:
         """Remove this user's lease files that are not held. New ones of other sessions may be about to be locked."""
@@ -206,12 +198,14 @@ def _is_honest(about: os.stat_result, name: str) -> bool:
     return stat.S_ISREG(about.st_mode) and name.split(".")[2] == str(about.st_uid)
 
 
-def _open_plain(path: str) -> int | None:
+def _open(
+    path: str, accepted: Callable[[os.stat_result], bool] = lambda about: stat.S_ISREG(about.st_mode)
+) -> int | None:
     try:
         fd = os.open(path, _READ_ONLY)
     except OSError:
         return None
-    if stat.S_ISREG(os.fstat(fd).st_mode):
+    if accepted(os.fstat(fd)):
         return fd
     os.close(fd)
     return None

@@ -35,6 +35,7 @@ _ITEM = lazy_regex(
 _BRACKETS = lazy_regex(r"\[(?P<inside>[^\[\]]*+)\](?:x(?P<times>[0-9]+))?", re.ASCII)
 _STAND_IN = lazy_regex(r"(cpu|sim):([0-9]+)", re.ASCII)
 _IN_SLURM = lazy_regex(r"slurm:([0-9]+|all)", re.ASCII)
+_SEPARATOR = lazy_regex(r"\s++|,")
 _COMMA = lazy_regex(r"\s*+,\s*+")
 _BETWEEN_PIECES = lazy_regex(r"\]x[0-9]+|[\[\],\s]", re.ASCII)
 _WITHIN_GROUP = "\0"
@@ -110,33 +111,24 @@ def looks_like_gpus(word: str) -> bool:
 
 
 def _groups(compact: str, text: str) -> tuple[Group, ...]:
+    """Parse the devices of each slot. In a list of several words, a word without brackets is one slot, too."""
     words = _BRACKETS.sub(_kept_together, compact).split()
+    if len(words) > 1:
+        words = [word if "[" in word or "," not in word else _set_of(word) for word in words]
     groups: list[Group] = []
-    for word in words:
-        groups += _slots_of_word(word, text, alone=len(words) == 1)
+    for item in ",".join(words).split(","):
+        groups += _slots_of_item(item, text)
         _check_count(len(groups), text)
     return tuple(groups)
 
 
 def _kept_together(brackets: re.Match[str]) -> str:
-    inside = re.sub(r"\s++|,", _WITHIN_GROUP, brackets["inside"].strip())
     times = brackets["times"]
-    return f"[{inside}]x{times}" if times else f"[{inside}]"
+    return _set_of(brackets["inside"].strip()) + (f"x{times}" if times else "")
 
 
-def _slots_of_word(word: str, text: str, *, alone: bool) -> list[Group]:
-    """Parse one word of the value.
-
-    Commas separate slots if the value is a single word. If it has several words, commas separate the GPUs of one slot.
-    """
-    items = word.split(",")
-    if not alone and len(items) > 1 and "[" not in word:
-        return [_group(items, text)]
-    slots: list[Group] = []
-    for item in items:
-        slots += _slots_of_item(item, text)
-        _check_count(len(slots), text)
-    return slots
+def _set_of(items: str) -> str:
+    return f"[{_SEPARATOR.sub(_WITHIN_GROUP, items)}]"
 
 
 def _slots_of_item(item: str, text: str) -> list[Group]:

@@ -11,20 +11,9 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from gputui.core import events
-from gputui.core.events import AttemptEnded, Exited, NeverRan, NoRoom, NotStarted, Outcome, Spawned, Vanished
 from gputui.core.job import JobId, Purpose
 from gputui.core.steps import Step, reached
-from gputui.engines.claims import (
-    Claim,
-    Claimed,
-    ClaimedAttempts,
-    Claims,
-    DirectoryGone,
-    Empty,
-    Revoked,
-    Unreadable,
-    WrittenExit,
-)
+from gputui.engines import claims
 from gputui.engines.protocol import LEFT_BEHIND, Launch, Report, Since, Survivor
 from gputui.process import processes
 from gputui.process.directories import DirectoryId, lives_elsewhere
@@ -58,10 +47,10 @@ LOOK_EVERY = 2.0
 Polling is necessary because the kernel notifies only the parent, and an adopted wrapper is not a child of this process.
 """
 _LOG_TAIL = 200
-_CLAIMS_OF_WRAPPERS = Claims.of(spawn.SESSION)
+_CLAIMS_OF_WRAPPERS = claims.Claims.of(spawn.SESSION)
 
 
-class LocalEngine(ClaimedAttempts):
+class LocalEngine(claims.ClaimedAttempts):
     """Engine that runs attempts on this machine. Every wrapper inherits `private`, the session's private directory."""
 
     def __init__(self, loop: EventLoop, private: int, session: str, report: Callable[[Report], None]) -> None:
@@ -102,11 +91,11 @@ class LocalEngine(ClaimedAttempts):
         if isinstance(started, spawn.SpawnError):
             match started:
                 case spawn.AlreadyStarted():
-                    outcome: Outcome = Vanished(str(started))
+                    outcome: events.Outcome = events.Vanished(str(started))
                 case spawn.NoRoomNow():
-                    outcome = NoRoom(str(started))
+                    outcome = events.NoRoom(str(started))
                 case _:
-                    outcome = NotStarted(str(started))
+                    outcome = events.NotStarted(str(started))
             self._report(_ended(key, outcome))
             return
         reached(Step.SPAWNED)
@@ -115,7 +104,7 @@ class LocalEngine(ClaimedAttempts):
         )
         self._watch(live)
         reached(Step.WATCHED)
-        self._report(Spawned(job=launch.job, attempt=launch.attempt, pid=started))
+        self._report(events.Spawned(job=launch.job, attempt=launch.attempt, pid=started))
 
     def recover(self, survivors: list[Survivor]) -> None:
         self._undecided.update({(survivor.job, survivor.attempt): None for survivor in survivors})
@@ -151,14 +140,14 @@ class LocalEngine(ClaimedAttempts):
         if self._closed:
             return
         claim = self._read(survivor)
-        if survivor.since is Since.NOTHING and isinstance(claim, Claimed):
+        if survivor.since is Since.NOTHING and isinstance(claim, claims.Claimed):
             self._check_wrapper(survivor, claim.pid, claim, wait)
         elif survivor.since is Since.NOTHING and isinstance(claim, TO_SEEK):
             self._seek_wrapper(survivor, wait)
         else:
             self._act(survivor, claim, wait)
 
-    def _check_wrapper(self, survivor: Survivor, pid: int, claim: Claim, wait: float) -> None:
+    def _check_wrapper(self, survivor: Survivor, pid: int, claim: claims.Claim, wait: float) -> None:
         # The process is pinned before it is checked, so that its pid cannot be reused in between.
         watch = Watch(pid)
         try:
@@ -172,10 +161,10 @@ class LocalEngine(ClaimedAttempts):
             return
         watch.close()
         if is_the_wrapper:
-            self._end(survivor, Vanished(LEFT_BEHIND[Since.COPY]))
+            self._end(survivor, events.Vanished(LEFT_BEHIND[Since.COPY]))
         else:
             now = self._read(survivor)
-            ended_meanwhile = isinstance(now, WrittenExit | DirectoryGone)
+            ended_meanwhile = isinstance(now, claims.WrittenExit | claims.DirectoryGone)
             self._act(survivor, now if ended_meanwhile else claim, FIRST_WAIT)
 
     def _seek_wrapper(self, survivor: Survivor, wait: float) -> None:
@@ -193,30 +182,30 @@ class LocalEngine(ClaimedAttempts):
             self._decide(survivor, wait)
         elif leader is None:
             self._act(survivor, claim, wait)
-        elif isinstance(claim, Empty) and not leader.runs:
+        elif isinstance(claim, claims.Empty) and not leader.runs:
             self._act(survivor, claim, wait, alive=True)
         else:
             if leader.runs:
                 self._claims.restore(survivor.job, survivor.attempt, leader.pid)
             self._check_wrapper(survivor, leader.pid, claim, wait)
 
-    def _act(self, survivor: Survivor, claim: Claim, wait: float, *, alive: bool = False) -> None:
+    def _act(self, survivor: Survivor, claim: claims.Claim, wait: float, *, alive: bool = False) -> None:
         match decide(type(claim), survivor.since, alive=alive):
             case Decision.FINISHED:
-                at = claim.at if isinstance(claim, WrittenExit | DirectoryGone) else None
+                at = claim.at if isinstance(claim, claims.WrittenExit | claims.DirectoryGone) else None
                 self._end(survivor, outcome_of(claim, None, None), at)
             case Decision.REVOKE:
                 self._revoke(survivor, wait)
             case Decision.REQUEUE:
                 self._revoked.add((survivor.job, survivor.attempt))
-                self._end(survivor, NeverRan())
+                self._end(survivor, events.NeverRan())
             case Decision.RETRY:
                 self._retry_later(survivor, wait)
             case _ if survivor.since is not Since.NOTHING:
                 # Pids of another boot or namespace are invalid here, so nothing is signalled.
-                self._end(survivor, Vanished(LEFT_BEHIND[survivor.since]))
+                self._end(survivor, events.Vanished(LEFT_BEHIND[survivor.since]))
             case _:
-                self._end_as_lost(survivor, claim.pid if isinstance(claim, Claimed) else None)
+                self._end_as_lost(survivor, claim.pid if isinstance(claim, claims.Claimed) else None)
 
     def _revoke(self, survivor: Survivor, wait: float) -> None:
         self._claims.make_directory()
@@ -240,11 +229,11 @@ class LocalEngine(ClaimedAttempts):
         live.signalled = survivor.stopping or purpose is not None
         order = self._undecided.pop(key, None)
         self._watch(live)
-        self._report(Spawned(job=job, attempt=attempt, pid=watch.pid, adopted=True, requested=purpose))
+        self._report(events.Spawned(job=job, attempt=attempt, pid=watch.pid, adopted=True, requested=purpose))
         if order is not None:
             self._order(key, order)
 
-    def _end(self, survivor: Survivor, outcome: Outcome, at: float | None = None) -> None:
+    def _end(self, survivor: Survivor, outcome: events.Outcome, at: float | None = None) -> None:
         key = (survivor.job, survivor.attempt)
         self._undecided.pop(key, None)
         self._report(_ended(key, outcome, at, self._claims.asked(*key)))
@@ -255,9 +244,9 @@ class LocalEngine(ClaimedAttempts):
         self._undecided.pop(key, None)
         marks = processes.AttemptMarks(self.token(*key), wrapper, logs=(survivor.out,), known={})
         live = self._live[key] = LiveAttempt(key, marks, None, survivor.out, asked=self._claims.asked(*key))
-        self._settle(live, Vanished(UNSEEN if wrapper is not None else UNKNOWN), True)
+        self._settle(live, events.Vanished(UNSEEN if wrapper is not None else UNKNOWN), True)
 
-    def _read(self, survivor: Survivor) -> Claim:
+    def _read(self, survivor: Survivor) -> claims.Claim:
         return self._claims.read_with_log(survivor.job, survivor.attempt, survivor.out)
 
     # Ends of attempts
@@ -284,7 +273,7 @@ class LocalEngine(ClaimedAttempts):
         reached(Step.END_SEEN)
         if status == 0:
             # The wrapper exits with 0 only if the command did, so the claim need not be read.
-            self._settle(live, Exited(0), False)
+            self._settle(live, events.Exited(0), False)
         else:
             self._read_end(live, status, READ_TRIES)
 
@@ -292,16 +281,16 @@ class LocalEngine(ClaimedAttempts):
         if self._live.get(live.key) is not live:
             return
         claim = self._claims.read_with_log(*live.key, live.out)
-        if isinstance(claim, Unreadable) and tries:
+        if isinstance(claim, claims.Unreadable) and tries:
             self._loop.call_later(READ_INTERVAL, lambda: self._read_end(live, status, tries - 1))
             return
-        if isinstance(claim, Revoked):
+        if isinstance(claim, claims.Revoked):
             self._revoked.add(live.key)
-        tail = _tail(live.err or live.out) if isinstance(claim, Claimed) else b""
+        tail = _tail(live.err or live.out) if isinstance(claim, claims.Claimed) else b""
         outcome = outcome_of(claim, status, live.directory, tail)
         self._settle(live, outcome, command_may_live(outcome, status))
 
-    def _settle(self, live: LiveAttempt, outcome: Outcome, command_may_live: bool) -> None:
+    def _settle(self, live: LiveAttempt, outcome: events.Outcome, command_may_live: bool) -> None:
         live.end = _ended(live.key, outcome, None, live.asked)
         if not self._stopper.ended(live, command_may_live):
             self._report_end(live)
@@ -321,14 +310,16 @@ class LocalEngine(ClaimedAttempts):
             self._undecided[key] = order
 
 
-def _ended(key: Key, outcome: Outcome, at: float | None = None, asked: Purpose | None = None) -> AttemptEnded:
+def _ended(
+    key: Key, outcome: events.Outcome, at: float | None = None, asked: Purpose | None = None
+) -> events.AttemptEnded:
     at = time.time() if at is None else at
-    return AttemptEnded(job=key[0], attempt=key[1], outcome=outcome, at=at, requested=asked)
+    return events.AttemptEnded(job=key[0], attempt=key[1], outcome=outcome, at=at, requested=asked)
 
 
-def _by_our_signal(outcome: Outcome) -> bool:
+def _by_our_signal(outcome: events.Outcome) -> bool:
     """Return whether a signal of ours may have caused the end, perhaps before the command's exec."""
-    return not isinstance(outcome, Exited) or outcome.code in (128 + signal.SIGTERM, 128 + signal.SIGKILL)
+    return not isinstance(outcome, events.Exited) or outcome.code in (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 
 
 def _logs(launch: Launch) -> tuple[str, str | None]:

@@ -9,20 +9,7 @@ from typing import NamedTuple
 
 from gputui.core import events
 from gputui.core.events import NeverRan, NoRoom, NotStarted, Outcome, Vanished
-from gputui.engines.claims import (
-    Absent,
-    BatchStarted,
-    Claim,
-    Claimed,
-    DirectoryGone,
-    Empty,
-    Garbled,
-    LogFailed,
-    Missing,
-    Revoked,
-    Unreadable,
-    WrittenExit,
-)
+from gputui.engines import claims
 from gputui.engines.protocol import Since
 from gputui.process import processes
 
@@ -58,25 +45,25 @@ class Row(NamedTuple):
 _FINISHED, _ADOPT, _REVOKE = Decision.FINISHED, Decision.ADOPT, Decision.REVOKE
 _REQUEUE, _LOST, _RETRY = Decision.REQUEUE, Decision.LOST, Decision.RETRY
 
-TABLE: dict[type[Claim], Row] = {
-    WrittenExit: Row(alive=_FINISHED, dead=_FINISHED, unsure=_FINISHED),
-    DirectoryGone: Row(alive=_FINISHED, dead=_FINISHED, unsure=_FINISHED),
+TABLE: dict[type[claims.Claim], Row] = {
+    claims.WrittenExit: Row(alive=_FINISHED, dead=_FINISHED, unsure=_FINISHED),
+    claims.DirectoryGone: Row(alive=_FINISHED, dead=_FINISHED, unsure=_FINISHED),
     # Creating the claim is decisive. A late wrapper exits, and if a wrapper is already running, the creation fails.
-    Absent: Row(alive=_REVOKE, dead=_REVOKE, unsure=_LOST),
+    claims.Absent: Row(alive=_REVOKE, dead=_REVOKE, unsure=_LOST),
     # After a power cut, attempts later than the revoked one may be missing from the store.
-    Revoked: Row(alive=_ADOPT, dead=_REQUEUE, unsure=_LOST),
+    claims.Revoked: Row(alive=_ADOPT, dead=_REQUEUE, unsure=_LOST),
     # After a power cut a claim may be empty or missing although the command ran.
-    Empty: Row(alive=_RETRY, dead=_REQUEUE, unsure=_LOST),
-    Claimed: Row(alive=_ADOPT, dead=_LOST, unsure=_LOST),
-    BatchStarted: Row(alive=_LOST, dead=_LOST, unsure=_LOST),  # never a local attempt
-    LogFailed: Row(alive=_FINISHED, dead=_FINISHED, unsure=_FINISHED),
-    Missing: Row(alive=_ADOPT, dead=_LOST, unsure=_LOST),
-    Garbled: Row(alive=_ADOPT, dead=_LOST, unsure=_LOST),
-    Unreadable: Row(alive=_RETRY, dead=_RETRY, unsure=_RETRY),
+    claims.Empty: Row(alive=_RETRY, dead=_REQUEUE, unsure=_LOST),
+    claims.Claimed: Row(alive=_ADOPT, dead=_LOST, unsure=_LOST),
+    claims.BatchStarted: Row(alive=_LOST, dead=_LOST, unsure=_LOST),  # never a local attempt
+    claims.LogFailed: Row(alive=_FINISHED, dead=_FINISHED, unsure=_FINISHED),
+    claims.Missing: Row(alive=_ADOPT, dead=_LOST, unsure=_LOST),
+    claims.Garbled: Row(alive=_ADOPT, dead=_LOST, unsure=_LOST),
+    claims.Unreadable: Row(alive=_RETRY, dead=_RETRY, unsure=_RETRY),
 }
 
 
-def decide(claim: type[Claim], since: Since, *, alive: bool) -> Decision:
+def decide(claim: type[claims.Claim], since: Since, *, alive: bool) -> Decision:
     """`alive`: whether a process has the attempt's token and leads its kernel session."""
     row = TABLE[claim]
     if since in (Since.REBOOT, Since.COPY):
@@ -97,23 +84,23 @@ def exit_status(result: os.waitid_result | None) -> int | None:
     return result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
 
 
-def outcome_of(claim: Claim, status: int | None, directory: str | None, log_tail: bytes = b"") -> Outcome:
+def outcome_of(claim: claims.Claim, status: int | None, directory: str | None, log_tail: bytes = b"") -> Outcome:
     """Return the outcome of an attempt whose wrapper is dead. `directory` is the job's directory, if known."""
     code = None if status is None or status < 0 else status
     match claim:
-        case WrittenExit(code=written):
+        case claims.WrittenExit(code=written):
             return events.Exited(written)
-        case DirectoryGone():
+        case claims.DirectoryGone():
             return NotStarted(f"directory {directory} is gone" if directory else "its directory is gone")
-        case Revoked():
+        case claims.Revoked():
             return NeverRan()
-        case Absent() | Empty() | Missing() if code == CLAIM_FAILED:
+        case claims.Absent() | claims.Empty() | claims.Missing() if code == CLAIM_FAILED:
             return NoRoom("cannot write its run record: is the disk full or read-only?")
-        case Claimed() | Absent() | Empty() | Missing() if code not in (None, CLAIM_FAILED):
+        case claims.Claimed() | claims.Absent() | claims.Empty() | claims.Missing() if code not in (None, CLAIM_FAILED):
             return _without_exit_record(code, log_tail)
-        case Unreadable() if code not in (None, CLAIM_FAILED, DIRECTORY_FAILED):
+        case claims.Unreadable() if code not in (None, CLAIM_FAILED, DIRECTORY_FAILED):
             return events.Exited(code)
-        case Empty():
+        case claims.Empty():
             # The command starts only after the first line is written. (A missing claim may have been deleted.)
             return NeverRan()
     return Vanished(_how_it_died(status))
@@ -147,7 +134,7 @@ FIRST_WAIT, LONGEST_WAIT = 0.01, 2.0
 """First and longest wait in seconds between retries for an undecided attempt. The wait doubles after each retry."""
 UNSEEN = "its shell was killed while gputui was not running"
 UNKNOWN = "its run record is missing or damaged"
-TO_SEEK = Empty | Missing | Garbled | Revoked
+TO_SEEK = claims.Empty | claims.Missing | claims.Garbled | claims.Revoked
 """Claims that contain no pid, so that the wrapper has to be searched for."""
 
 

@@ -19,44 +19,13 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gputui.core import events
 from gputui.core.amounts import moment
-from gputui.core.events import (
-    AttemptEnded,
-    AttemptInstruction,
-    ContinueTree,
-    EngineTrouble,
-    Exited,
-    KillTree,
-    NeverRan,
-    NodeFailed,
-    NodesSeen,
-    NoRoom,
-    NotStarted,
-    Outcome,
-    Remark,
-    Spawned,
-    Submitted,
-    SuspendTree,
-    Terminate,
-    Vanished,
-    Withdraw,
-)
 from gputui.core.job import JobId, Purpose
 from gputui.core.slots import NodeSize, NodeState
 from gputui.core.steps import Step, reached
-from gputui.engines.claims import (
-    MARK,
-    Absent,
-    BatchStarted,
-    ClaimedAttempts,
-    Claims,
-    DirectoryGone,
-    LogFailed,
-    Revoked,
-    Unreadable,
-    WrittenExit,
-    parse_key,
-)
+from gputui.engines import claims
+from gputui.engines.claims import MARK, Claims
 from gputui.engines.protocol import LEFT_BEHIND, Launch, Report, Since, Survivor
 from gputui.process.processes import user_name
 from gputui.process.watch import EventLoop, WorkerThread
@@ -138,10 +107,10 @@ class BatchAttempt(Struct, eq=False):
     """Whether the attempt was put back into Slurm's queue after it had started."""
 
     # From its claim
-    begun: BatchStarted | None = None
+    begun: claims.BatchStarted | None = None
     begun_seen_at: float = float("inf")
     """Time when the attempt's begin was first seen, on the monotonic clock."""
-    exit: WrittenExit | None = None
+    exit: claims.WrittenExit | None = None
     asked: Purpose | None = None
 
     # Orders
@@ -195,7 +164,7 @@ class BatchAttempt(Struct, eq=False):
         if not self.over and self.exit is None:
             self.over_since = None
 
-    def see_begin(self, begun: BatchStarted) -> bool:
+    def see_begin(self, begun: claims.BatchStarted) -> bool:
         """Update the attempt from the start record in its claim. Return whether the record is new."""
         is_new = self.begun is None
         self.begun, self.number = begun, begun.slurm_job
@@ -214,7 +183,7 @@ class Finished(Struct):
     slurm_knows: bool = False
 
 
-class SlurmEngine(ClaimedAttempts):
+class SlurmEngine(claims.ClaimedAttempts):
     """Engine that runs attempts as batch jobs. `private`, the session's private directory, is shared with the nodes."""
 
     def __init__(self, loop: EventLoop, private: int, session: str, report: Callable[[Report], None]) -> None:
@@ -259,23 +228,23 @@ class SlurmEngine(ClaimedAttempts):
             attempt = BatchAttempt(key, self.token(*key), survived=True, submitted_at=time.monotonic())
             self._live[key] = attempt
             if survivor.since is Since.COPY:
-                self._end(attempt, Vanished(LEFT_BEHIND[Since.COPY]))
+                self._end(attempt, events.Vanished(LEFT_BEHIND[Since.COPY]))
         self._reader.read(self._live)
         if self._live:
             self._poller.poke()
 
-    def carry_out(self, order: AttemptInstruction) -> None:
+    def carry_out(self, order: events.AttemptInstruction) -> None:
         attempt = self._live.get((order.job, order.attempt))
         if attempt is not None:
             match order:
-                case Withdraw():
+                case events.Withdraw():
                     self._order(attempt, BatchOrder.WITHDRAW)
-                case Terminate():
+                case events.Terminate():
                     self._order(attempt, BatchOrder.TERMINATE)
-                case KillTree():
+                case events.KillTree():
                     self._order(attempt, BatchOrder.KILL)
-                case SuspendTree() | ContinueTree():
-                    self._set_suspended(attempt, isinstance(order, SuspendTree))
+                case events.SuspendTree() | events.ContinueTree():
+                    self._set_suspended(attempt, isinstance(order, events.SuspendTree))
 
     def gc(self, *, all_dead: bool) -> None:
         # Old revocations stay, because Slurm's queue may hold older attempts.
@@ -317,16 +286,16 @@ class SlurmEngine(ClaimedAttempts):
         claim = self._claims.read(*attempt.key)
         if self._closed:
             return
-        result: int | Outcome | None
-        if not isinstance(claim, Absent):
-            result = NeverRan() if isinstance(claim, Revoked) else Vanished(STARTED_BEFORE)
+        result: int | events.Outcome | None
+        if not isinstance(claim, claims.Absent):
+            result = events.NeverRan() if isinstance(claim, claims.Revoked) else events.Vanished(STARTED_BEFORE)
         elif attempt.order is not BatchOrder.NONE:
             result = self._revoke(attempt.key)
         else:
             result = self._sbatch(attempt, launch, directory)
         self._in_loop(self._submitted, attempt, result)
 
-    def _sbatch(self, attempt: BatchAttempt, launch: Launch, directory: str) -> int | Outcome | None:
+    def _sbatch(self, attempt: BatchAttempt, launch: Launch, directory: str) -> int | events.Outcome | None:
         """Return the id of the new Slurm job, or an outcome if there is no job.
 
         Return None if the job began although its id is unknown. If it is unclear whether Slurm accepted the job, its
@@ -340,11 +309,11 @@ class SlurmEngine(ClaimedAttempts):
             self._in_loop(self._be_in_trouble, str(error))
             return self._revoke(attempt.key)
         except (OSError, ValueError) as error:
-            return NotStarted(f"cannot submit to Slurm: {error}")
+            return events.NotStarted(f"cannot submit to Slurm: {error}")
         reached(Step.SPAWNED)
         return number
 
-    def _submitted(self, attempt: BatchAttempt, number: int | Outcome | None) -> None:
+    def _submitted(self, attempt: BatchAttempt, number: int | events.Outcome | None) -> None:
         if not isinstance(number, int | None):
             self._end(attempt, number)
             return
@@ -412,19 +381,19 @@ class SlurmEngine(ClaimedAttempts):
 
     # Withdrawing attempts that have not started
 
-    def _revoke(self, key: Key) -> NeverRan | NoRoom | None:
+    def _revoke(self, key: Key) -> events.NeverRan | events.NoRoom | None:
         """Revoke the claim, outside the owner's thread. Return None if the attempt has started."""
         self._withdrawn_file.note(*key)
         try:
             revoked = self._claims.revoke(*key)
         except OSError as error:
-            return NoRoom(f"cannot write its run record: {error.strerror}")
-        if not revoked and not isinstance(self._claims.read(*key), Revoked):
+            return events.NoRoom(f"cannot write its run record: {error.strerror}")
+        if not revoked and not isinstance(self._claims.read(*key), claims.Revoked):
             return None
         self._revoked.add(key)
         self._withdrawn_file.note(*key)
         reached(Step.REVOKED)
-        return NeverRan()
+        return events.NeverRan()
 
     def _withdraw(self, attempt: BatchAttempt) -> None:
         """Revoke the claim of an attempt that has not started. Runs in the thread for orders."""
@@ -435,21 +404,21 @@ class SlurmEngine(ClaimedAttempts):
         ask_slurm = slurm_knows and not attempt.survived
 
         def work() -> None:
-            outcome: Outcome | None = self._revoke(attempt.key)
-            if isinstance(outcome, NeverRan) and ask_slurm:
+            outcome: events.Outcome | None = self._revoke(attempt.key)
+            if isinstance(outcome, events.NeverRan) and ask_slurm:
                 with suppress(SlurmError):
                     outcome = judge_before_claim(self._find_end(attempt), os.path.dirname(self._directory))
             self._in_loop(self._withdrawn, attempt, outcome)
 
         self._orders.add(work)
 
-    def _withdrawn(self, attempt: BatchAttempt, outcome: Outcome | None) -> None:
+    def _withdrawn(self, attempt: BatchAttempt, outcome: events.Outcome | None) -> None:
         attempt.asking = False
         if not self._is_live(attempt):
             return
         if outcome is None:
             self._reader.read([attempt.key])
-        elif isinstance(outcome, NoRoom) and attempt.order is BatchOrder.NONE and not attempt.over:
+        elif isinstance(outcome, events.NoRoom) and attempt.order is BatchOrder.NONE and not attempt.over:
             self._read_again(attempt)
         else:
             self._end(attempt, outcome)
@@ -474,7 +443,7 @@ class SlurmEngine(ClaimedAttempts):
     def _be_in_trouble(self, why: str) -> None:
         if why != self._trouble:
             self._trouble = why
-            self._report(EngineTrouble(why))
+            self._report(events.EngineTrouble(why))
             if why:
                 self._poller.poke()
 
@@ -482,7 +451,7 @@ class SlurmEngine(ClaimedAttempts):
         self._down = {node.name: node.said for node in nodes if node.state is NodeState.DOWN}
         most = largest(nodes)
         self._has_gpus = most is None or most.gpus > 0
-        self._report(NodesSeen(NodeSize(most.name, most.gpus) if most is not None else None))
+        self._report(events.NodesSeen(NodeSize(most.name, most.gpus) if most is not None else None))
 
     def _see_row(self, attempt: BatchAttempt, row: SlurmJob | None, asked_at: float) -> None:
         attempt.see_row(row, asked_at)
@@ -502,7 +471,7 @@ class SlurmEngine(ClaimedAttempts):
             text = self._remark(attempt, attempt.begun.node)
             if text != attempt.remark:
                 attempt.remark = text
-                self._report(Remark(job=attempt.key[0], attempt=attempt.key[1], text=text))
+                self._report(events.Remark(job=attempt.key[0], attempt=attempt.key[1], text=text))
 
     def _remark(self, attempt: BatchAttempt, node: str) -> str:
         if attempt.row is not None and attempt.has_failed_node:
@@ -558,26 +527,26 @@ class SlurmEngine(ClaimedAttempts):
         if reading.begun is not None and attempt.see_begin(reading.begun):
             self._began(attempt, reading.begun)
         match reading.claim:
-            case WrittenExit() as record:
+            case claims.WrittenExit() as record:
                 self._exited(attempt, record)
-            case DirectoryGone(at=at):
+            case claims.DirectoryGone(at=at):
                 why = f"directory {attempt.cwd} is gone" if attempt.cwd else "its directory is gone"
-                self._end(attempt, NotStarted(why), at)
-            case LogFailed(at=at):
-                self._end(attempt, NotStarted("its log cannot be created on its node, or already exists"), at)
-            case Revoked():
+                self._end(attempt, events.NotStarted(why), at)
+            case claims.LogFailed(at=at):
+                self._end(attempt, events.NotStarted("its log cannot be created on its node, or already exists"), at)
+            case claims.Revoked():
                 self._revoked.add(attempt.key)
-                self._end(attempt, NeverRan())
-            case BatchStarted() as begun if attempt.over:
+                self._end(attempt, events.NeverRan())
+            case claims.BatchStarted() as begun if attempt.over:
                 self._wait_for_record(attempt, begun)
-            case Absent() if attempt.over or (attempt.order is not BatchOrder.NONE and attempt.submitted_at):
+            case claims.Absent() if attempt.over or (attempt.order is not BatchOrder.NONE and attempt.submitted_at):
                 self._withdraw(attempt)
-            case Unreadable() if attempt.over:
+            case claims.Unreadable() if attempt.over:
                 self._read_again(attempt)
 
-    def _began(self, attempt: BatchAttempt, begun: BatchStarted) -> None:
+    def _began(self, attempt: BatchAttempt, begun: claims.BatchStarted) -> None:
         self._report(
-            Spawned(
+            events.Spawned(
                 job=attempt.key[0], attempt=attempt.key[1], pid=None, adopted=attempt.survived, requested=attempt.asked,
                 started=begun.started, gpus=begun.gpus, slurm_job=begun.slurm_job,
             )
@@ -587,13 +556,13 @@ class SlurmEngine(ClaimedAttempts):
         elif attempt.order is not BatchOrder.NONE:
             self._send_order(attempt)
 
-    def _exited(self, attempt: BatchAttempt, record: WrittenExit) -> None:
+    def _exited(self, attempt: BatchAttempt, record: claims.WrittenExit) -> None:
         if attempt.exit is not None:
             return
         reached(Step.END_SEEN)
         by_itself = record.code not in _CODES_OF_SLURM and not record.signalled
         if by_itself or attempt.order is not BatchOrder.NONE or attempt.asked is not None:
-            self._end_by(attempt, SlurmVerdict(Exited(record.code), by_itself=by_itself), record.at)
+            self._end_by(attempt, SlurmVerdict(events.Exited(record.code), by_itself=by_itself), record.at)
         else:  # not ended by us: ask Slurm why
             attempt.exit, attempt.over_since = record, time.monotonic()
             self._poller.poke()
@@ -641,13 +610,13 @@ class SlurmEngine(ClaimedAttempts):
 
     # The reason for an end without an exit record
 
-    def _wait_for_record(self, attempt: BatchAttempt, begun: BatchStarted) -> None:
+    def _wait_for_record(self, attempt: BatchAttempt, begun: claims.BatchStarted) -> None:
         now = time.monotonic()
         if attempt.over_since is None:
             attempt.over_since = now
         attempt.requeued |= attempt.put_back
         if attempt.order is BatchOrder.KILL:
-            self._end(attempt, Exited(KILLED))
+            self._end(attempt, events.Exited(KILLED))
         elif now - attempt.over_since < _patience(attempt) or attempt.put_back:
             self._read_again(attempt)
             if attempt.has_failed_node and now > attempt.node_asked_at + NODE_LOOKS:
@@ -660,7 +629,7 @@ class SlurmEngine(ClaimedAttempts):
 
         def judge(end: SlurmEnd | None, now: SlurmNode | None) -> None:
             verdict = judge_without_record(end, node, now, requeued=attempt.requeued)
-            if attempt.exit is None and (last or isinstance(verdict.outcome, NodeFailed)):
+            if attempt.exit is None and (last or isinstance(verdict.outcome, events.NodeFailed)):
                 self._end_by(attempt, verdict)
 
         self._ask_about_end(attempt, judge, node)
@@ -703,9 +672,9 @@ class SlurmEngine(ClaimedAttempts):
     # Reports
 
     def _report_waiting(self, attempt: BatchAttempt, why: str) -> None:
-        self._report(Submitted(job=attempt.key[0], attempt=attempt.key[1], why=why, slurm_job=attempt.number))
+        self._report(events.Submitted(job=attempt.key[0], attempt=attempt.key[1], why=why, slurm_job=attempt.number))
 
-    def _end(self, attempt: BatchAttempt, outcome: Outcome, at: float | None = None) -> None:
+    def _end(self, attempt: BatchAttempt, outcome: events.Outcome, at: float | None = None) -> None:
         self._end_by(attempt, SlurmVerdict(outcome), at)
 
     def _end_by(self, attempt: BatchAttempt, verdict: SlurmVerdict, at: float | None = None) -> None:
@@ -719,7 +688,7 @@ class SlurmEngine(ClaimedAttempts):
             self._reader.discard(attempt.key)
         begun = attempt.begun
         self._report(
-            AttemptEnded(
+            events.AttemptEnded(
                 job=attempt.key[0], attempt=attempt.key[1], outcome=verdict.outcome,
                 at=time.time() if at is None else at, signature=verdict.words, kind=verdict.kind,
                 started=begun.started if begun is not None else None, gpus=begun.gpus if begun is not None else None,
@@ -809,5 +778,5 @@ class WithdrawnFile:
         token = token_of(job)
         if token is None or not token.startswith(self._mine):
             return False
-        key = parse_key(token.removeprefix(self._mine))
-        return key is not None and isinstance(self._claims.read(*key), Revoked)
+        key = claims.parse_key(token.removeprefix(self._mine))
+        return key is not None and isinstance(self._claims.read(*key), claims.Revoked)
