@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from msgspec import Struct
 
@@ -82,11 +82,19 @@ class Garbled(Struct, frozen=True):
 class Unreadable(Struct, frozen=True):
     """The claim cannot be read at the moment."""
 
-    why: str
-
 
 End = WrittenExit | DirectoryGone | LogFailed
 Claim = Absent | Missing | Empty | Revoked | Claimed | BatchStarted | End | Garbled | Unreadable
+
+
+class ClaimFile(NamedTuple):
+    """All that a claim file contains."""
+
+    claim: Claim
+    begun: BatchStarted | None = None
+    """The start record of a batch job, even if its end has been recorded too."""
+    asked: Purpose | None = None
+    """The last order that an owner recorded with `ask`."""
 
 
 class Claims:
@@ -115,18 +123,16 @@ class Claims:
         return [key for name in os.listdir(self.directory) if (key := parse_key(name)) is not None]
 
     def read(self, job: JobId, attempt: int) -> Claim:
+        return self.read_file(job, attempt).claim
+
+    def read_file(self, job: JobId, attempt: int) -> ClaimFile:
         try:
-            fd = os.open(self.path(job, attempt), os.O_RDONLY | os.O_CLOEXEC)
+            with open(self.path(job, attempt), "rb", buffering=0) as file:
+                return parse_claim_file(file.read(_LONGEST), lambda: os.fstat(file.fileno()).st_mtime)
         except FileNotFoundError:
-            return Absent()
-        except OSError as error:
-            return Unreadable(str(error))
-        try:
-            return parse_claim(os.read(fd, _LONGEST), lambda: os.fstat(fd).st_mtime)
-        except OSError as error:
-            return Unreadable(str(error))
-        finally:
-            os.close(fd)
+            return ClaimFile(Absent())
+        except OSError:
+            return ClaimFile(Unreadable())
 
     def read_with_log(self, job: JobId, attempt: int, out: str) -> Claim:
         """Read a claim. Return Missing if there is no claim by a wrapper but the log shows that the attempt ran."""
@@ -148,31 +154,14 @@ class Claims:
         os.close(fd)
         return True
 
-    def asked(self, job: JobId, attempt: int) -> Purpose | None:
-        """Return the last order that an owner recorded with `ask`."""
-        words = [line.partition(b" ")[::2] for line in self._content(job, attempt).split(b"\n")[:-1]]
-        purposes = [value.decode("ascii", "replace") for word, value in words if word == ASKED_WORD]
-        return Purpose(purposes[-1]) if purposes and purposes[-1] in list(Purpose) else None
-
-    def begun(self, job: JobId, attempt: int) -> BatchStarted | None:
-        """Return the start record of a batch job, even if its end has been recorded too."""
-        return _first_begun(self._content(job, attempt).split(b"\n")[:-1])
-
-    def _content(self, job: JobId, attempt: int) -> bytes:
-        try:
-            with open(self.path(job, attempt), "rb", buffering=0) as file:
-                return file.read(_LONGEST)
-        except OSError:
-            return b""
-
     def ask(self, job: JobId, attempt: int, purpose: Purpose) -> None:
         """Record an order that the store cannot save.
 
         This works on a full disk because the claim's block is already allocated. The order is recorded only if the
         claim already has its first line, because that line decides who owns the claim.
         """
-        was_claimed = isinstance(self.read(job, attempt), Claimed | BatchStarted | WrittenExit | DirectoryGone)
-        if was_claimed and self.asked(job, attempt) is not purpose:
+        claim, _, asked = self.read_file(job, attempt)
+        if isinstance(claim, Claimed | BatchStarted | WrittenExit | DirectoryGone) and asked is not purpose:
             self._append(job, attempt, b"%s %s" % (ASKED_WORD, purpose.encode()))
 
     def restore(self, job: JobId, attempt: int, pid: int) -> None:
@@ -209,9 +198,17 @@ class Claims:
                     self.remove(job, attempt)
 
 
-def parse_claim(content: bytes, written_at: Callable[[], float]) -> Claim:
+def parse_claim_file(content: bytes, written_at: Callable[[], float]) -> ClaimFile:
     """Parse the complete lines of a claim, in any order. `written_at` is called only if the claim records an end."""
     lines = content.split(b"\n")[:-1]
+    begun = _first_begun(lines)
+    words = [line.partition(b" ")[::2] for line in lines]
+    purposes = [value.decode("ascii", "replace") for word, value in words if word == ASKED_WORD]
+    asked = Purpose(purposes[-1]) if purposes and purposes[-1] in list(Purpose) else None
+    return ClaimFile(_claim(lines, begun, written_at), begun, asked)
+
+
+def _claim(lines: list[bytes], begun: BatchStarted | None, written_at: Callable[[], float]) -> Claim:
     for line in lines:
         end = _end(line, written_at)
         if isinstance(end, WrittenExit) and SIGNALLED_LINE in lines:
@@ -221,7 +218,7 @@ def parse_claim(content: bytes, written_at: Callable[[], float]) -> Claim:
     pids = [int(line) for line in lines if line.isdigit()]
     if pids:
         return Claimed(pids[0])
-    if (begun := _first_begun(lines)) is not None:
+    if begun is not None:
         return begun
     if not any(lines):
         return Empty()

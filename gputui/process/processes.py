@@ -6,7 +6,7 @@ import errno
 import os
 import signal
 import stat as modes
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
@@ -244,12 +244,6 @@ def signal_member(pid: int, started: int, signum: int, reached: Callable[[], Non
         except PermissionError:
             return False
     return True
-
-
-def signal_members(members: Mapping[int, Stat], signals: Iterable[signal.Signals]) -> None:
-    for signum in signals:
-        for pid, stat in members.items():
-            signal_member(pid, stat.started, signum)
 
 
 def _is_same(pid: int, started: int, reached: Callable[[], None] | None) -> bool:

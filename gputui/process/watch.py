@@ -81,8 +81,15 @@ class Watch:
         self.pid = pid
         self._listening: tuple[EventLoop, Callable[[], None]] | None = None
         self._timer: Cancel | None = None
-        self._fd = _pinned(pid)
-        self._started = _start_of(pid) if self._fd is None else None
+        self._fd: int | None = None
+        """The pidfd, or None if the process must be polled."""
+        self._started: int | None = None
+        with suppress(OSError):  # no descriptor is left, or there is no such process
+            if processes.available():
+                self._fd = processes.open_process(pid)
+        with suppress(OSError):
+            if self._fd is None and (stat := processes.stat_of(pid)) is not None:
+                self._started = stat.started
 
     def begin(self, loop: EventLoop, ended: Callable[[], None]) -> None:
         self._listening = (loop, ended)
@@ -139,25 +146,6 @@ class Watch:
                 now = processes.stat_of(self.pid)
                 return now is None or not now.alive or self._started not in (None, now.started)
             return False
-
-
-def _pinned(pid: int) -> int | None:
-    """Return a pidfd, or None if the process must be polled: no support, no descriptor left, or no such process."""
-    if not processes.available():
-        return None
-    try:
-        return processes.open_process(pid)
-    except OSError:
-        return None
-
-
-def _start_of(pid: int) -> int | None:
-    """Return the start time of a process, or None if it is gone or not visible."""
-    try:
-        stat = processes.stat_of(pid)
-    except OSError:
-        return None
-    return stat.started if stat is not None else None
 
 
 class NoThread(Exception):

@@ -98,7 +98,7 @@ class SessionCopy:
             job = self.scheduler.book[job_id]
             assert job.active is not None
             attempt = job.active.attempt
-            claim, begun = claims.read(job_id, attempt), claims.begun(job_id, attempt)
+            claim, begun, asked = claims.read_file(job_id, attempt)
             if begun is None and job.submitted:
                 waits = Submitted(job=job_id, attempt=attempt, why=IN_SLURM, slurm_job=job.active.slurm_job)
                 self.scheduler.handle(waits, self.since)
@@ -113,7 +113,6 @@ class SessionCopy:
             if isinstance(claim, WrittenExit | DirectoryGone):
                 gone = NotStarted("its directory is gone")
                 outcome = Exited(claim.code) if isinstance(claim, WrittenExit) else gone
-                asked = claims.asked(job_id, attempt)
                 end = AttemptEnded(job=job_id, attempt=attempt, outcome=outcome, at=claim.at, requested=asked)
                 self.scheduler.handle(
                     complete_end(end, self.scheduler.book[job_id], None, self.directories), self.since

@@ -176,7 +176,11 @@ def test_a_job_is_retried_after_a_node_failure_only_if_it_asked_for_it(slurm: Cl
     owner.kill()
     owner.communicate()
     # The owner is gone when the node goes, as is likely: it may well be the node that fails.
-    nodes = {begun.node for job in (0, 1) if (begun := Claims(str(session.claims_directory)).begun(job, 1)) is not None}
+    nodes = {
+        begun.node
+        for job in (0, 1)
+        if (begun := Claims(str(session.claims_directory)).read_file(job, 1).begun) is not None
+    }
     for node in nodes:
         slurm.ask("scontrol", "update", f"node={node}", "state=down", "reason=broken fan")
     done = session.run(gpus="slurm:2")

@@ -83,6 +83,6 @@ def test_a_limit_that_makes_a_job_wait_is_named(
 
 def test_the_accounting_knows_an_end(accounts: Cluster, machine: SlurmMachine) -> None:
     assert machine.run("exit 7") == Exited(7)
-    begun = machine.claims.begun(0, 1)
+    begun = machine.claims.read_file(0, 1).begun
     assert begun is not None
     machine.until(lambda: [end.code for end in SlurmCommands().ended([str(begun.slurm_job)])] == [7])

@@ -33,7 +33,7 @@ def machine(slurm: Cluster, tmp_path: Path) -> Iterator[SlurmMachine]:
 
 
 def begun(machine: SlurmMachine) -> BatchStarted:
-    claim = Claims(str(machine.directory / "claims")).begun(0, 1)
+    claim = Claims(str(machine.directory / "claims")).read_file(0, 1).begun
     assert claim is not None
     return claim
 

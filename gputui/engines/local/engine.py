@@ -224,7 +224,7 @@ class LocalEngine(claims.ClaimedAttempts):
 
     def _adopt(self, survivor: Survivor, watch: Watch) -> None:
         job, attempt = key = (survivor.job, survivor.attempt)
-        purpose = self._claims.asked(*key)
+        purpose = self._claims.read_file(*key).asked
         live = LiveAttempt(key, self._marks(key, watch.pid, survivor.out), watch, survivor.out, asked=purpose)
         live.signalled = survivor.stopping or purpose is not None
         order = self._undecided.pop(key, None)
@@ -236,14 +236,14 @@ class LocalEngine(claims.ClaimedAttempts):
     def _end(self, survivor: Survivor, outcome: events.Outcome, at: float | None = None) -> None:
         key = (survivor.job, survivor.attempt)
         self._undecided.pop(key, None)
-        self._report(_ended(key, outcome, at, self._claims.asked(*key)))
+        self._report(_ended(key, outcome, at, self._claims.read_file(*key).asked))
 
     def _end_as_lost(self, survivor: Survivor, wrapper: int | None) -> None:
         """Kill any remaining processes of the attempt, then report it as lost."""
         key = (survivor.job, survivor.attempt)
         self._undecided.pop(key, None)
         marks = processes.AttemptMarks(self.token(*key), wrapper, logs=(survivor.out,), known={})
-        live = self._live[key] = LiveAttempt(key, marks, None, survivor.out, asked=self._claims.asked(*key))
+        live = self._live[key] = LiveAttempt(key, marks, None, survivor.out, asked=self._claims.read_file(*key).asked)
         self._settle(live, events.Vanished(UNSEEN if wrapper is not None else UNKNOWN), True)
 
     def _read(self, survivor: Survivor) -> claims.Claim:

@@ -20,7 +20,6 @@ from gputui.process.processes import (
     Stat,
     command_line,
     signal_member,
-    signal_members,
     tree,
     user_of,
 )
@@ -163,7 +162,8 @@ def _suspend(marks: AttemptMarks) -> int:
         running = {pid: stat for pid, stat in others.items() if not stat.stopped}
         if not running:
             break
-        signal_members(running, (signal.SIGSTOP,))
+        for pid, stat in running.items():
+            signal_member(pid, stat.started, signal.SIGSTOP)
         os.sched_yield()
     return len(others)
 

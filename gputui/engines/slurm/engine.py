@@ -279,6 +279,10 @@ class SlurmEngine(claims.ClaimedAttempts):
     def _is_live(self, attempt: BatchAttempt) -> bool:
         return self._live.get(attempt.key) is attempt
 
+    def _later(self, seconds: float, call: Callable[[BatchAttempt], None], attempt: BatchAttempt) -> None:
+        """Schedule a method call that is dropped if the attempt's end is reported before."""
+        self._loop.call_later(seconds, lambda: call(attempt) if self._is_live(attempt) else None)
+
     # Submitting
 
     def _submit(self, attempt: BatchAttempt, launch: Launch, directory: str) -> None:
@@ -341,7 +345,7 @@ class SlurmEngine(claims.ClaimedAttempts):
         attempt.ordered_at = time.monotonic()
         if attempt.order is BatchOrder.KILL:
             self._signal(attempt, "--batch", str(KILL_SIGNAL))
-            self._loop.call_later(KILL_AFTER, lambda: self._kill_by_slurm(attempt))
+            self._later(KILL_AFTER, self._kill_by_slurm, attempt)
         elif attempt.order is BatchOrder.TERMINATE:
             self._signal(attempt, "--batch", "TERM")
         if attempt.suspended:  # a stopped supervisor would not handle the signal
@@ -349,7 +353,7 @@ class SlurmEngine(claims.ClaimedAttempts):
 
     def _kill_by_slurm(self, attempt: BatchAttempt) -> None:
         """Let Slurm kill an attempt because its supervisor took too long. No exit record is left in that case."""
-        if self._is_live(attempt) and attempt.exit is None:
+        if attempt.exit is None:
             self._signal(attempt, "--batch", "KILL")
             self._poller.poke()
 
@@ -362,11 +366,11 @@ class SlurmEngine(claims.ClaimedAttempts):
         if attempt.begun is not None and attempt.order is BatchOrder.NONE:
             attempt.suspended = suspended
             for seconds in SUSPEND_AT:
-                self._loop.call_later(seconds, partial(self._send_suspend, attempt, suspended))
+                self._later(seconds, partial(self._send_suspend, suspended), attempt)
 
-    def _send_suspend(self, attempt: BatchAttempt, suspended: bool) -> None:
+    def _send_suspend(self, suspended: bool, attempt: BatchAttempt) -> None:
         """Suspend or resume the attempt, unless there is a newer order."""
-        if self._is_live(attempt) and attempt.suspended is suspended and attempt.order is BatchOrder.NONE:
+        if attempt.suspended is suspended and attempt.order is BatchOrder.NONE:
             self._signal(attempt, "--full", "STOP" if suspended else "CONT")
 
     def _signal(self, attempt: BatchAttempt, reach: str, name: str) -> None:
@@ -515,18 +519,18 @@ class SlurmEngine(claims.ClaimedAttempts):
         for reading in readings:
             attempt = self._live.get(reading.key)
             if attempt is not None:
-                attempt.asked = reading.asked or attempt.asked
-                self._see_claim(attempt, reading)
+                attempt.asked = reading.file.asked or attempt.asked
+                self._see_claim(attempt, reading.file)
             elif reading.ended:
                 self._finished.setdefault(reading.key, Finished(time.monotonic()))
                 self._poller.poke()
             elif reading.key not in self._finished:
                 self._reader.discard(reading.key)
 
-    def _see_claim(self, attempt: BatchAttempt, reading: ClaimReading) -> None:
-        if reading.begun is not None and attempt.see_begin(reading.begun):
-            self._began(attempt, reading.begun)
-        match reading.claim:
+    def _see_claim(self, attempt: BatchAttempt, file: claims.ClaimFile) -> None:
+        if file.begun is not None and attempt.see_begin(file.begun):
+            self._began(attempt, file.begun)
+        match file.claim:
             case claims.WrittenExit() as record:
                 self._exited(attempt, record)
             case claims.DirectoryGone(at=at):
@@ -562,32 +566,26 @@ class SlurmEngine(claims.ClaimedAttempts):
         reached(Step.END_SEEN)
         by_itself = record.code not in _CODES_OF_SLURM and not record.signalled
         if by_itself or attempt.order is not BatchOrder.NONE or attempt.asked is not None:
-            self._end_by(attempt, SlurmVerdict(events.Exited(record.code), by_itself=by_itself), record.at)
+            self._end(attempt, SlurmVerdict(events.Exited(record.code), by_itself=by_itself), record.at)
         else:  # not ended by us: ask Slurm why
             attempt.exit, attempt.over_since = record, time.monotonic()
             self._poller.poke()
-            self._explain_later(attempt)
+            self._later(WORD_PATIENCE, self._explain_late, attempt)
 
     def _read_again(self, attempt: BatchAttempt) -> None:
         if not attempt.rereading:
             attempt.rereading = True
-            self._loop.call_later(READ_AGAIN_AFTER, lambda: self._reread(attempt))
+            self._later(READ_AGAIN_AFTER, self._reread, attempt)
 
     def _reread(self, attempt: BatchAttempt) -> None:
         attempt.rereading = False
-        if self._is_live(attempt):
-            self._reader.read([attempt.key])
+        self._reader.read([attempt.key])
 
     # The reason for an end with an exit record
 
-    def _explain_later(self, attempt: BatchAttempt) -> None:
-        self._loop.call_later(WORD_PATIENCE, lambda: self._explain_late(attempt))
-
     def _explain_late(self, attempt: BatchAttempt) -> None:
-        if not self._is_live(attempt):
-            return
         if _is_undecided(attempt):
-            self._explain_later(attempt)
+            self._later(WORD_PATIENCE, self._explain_late, attempt)
         else:
             self._explain(attempt)
 
@@ -606,7 +604,7 @@ class SlurmEngine(claims.ClaimedAttempts):
         record, node = attempt.exit, attempt.begun.node if attempt.begun is not None else "?"
         if record is not None:
             verdict = judge_exit(record.code, state, node, requeued=attempt.requeued)
-            self._end_by(attempt, verdict, record.at)
+            self._end(attempt, verdict, record.at)
 
     # The reason for an end without an exit record
 
@@ -630,7 +628,7 @@ class SlurmEngine(claims.ClaimedAttempts):
         def judge(end: SlurmEnd | None, now: SlurmNode | None) -> None:
             verdict = judge_without_record(end, node, now, requeued=attempt.requeued)
             if attempt.exit is None and (last or isinstance(verdict.outcome, events.NodeFailed)):
-                self._end_by(attempt, verdict)
+                self._end(attempt, verdict)
 
         self._ask_about_end(attempt, judge, node)
 
@@ -660,7 +658,7 @@ class SlurmEngine(claims.ClaimedAttempts):
         """Slurm did not answer, which decides nothing about the attempt's end."""
         attempt.asking = False
         if attempt.exit is not None:
-            self._explain_later(attempt)
+            self._later(WORD_PATIENCE, self._explain_late, attempt)
         else:
             self._read_again(attempt)
 
@@ -674,11 +672,9 @@ class SlurmEngine(claims.ClaimedAttempts):
     def _report_waiting(self, attempt: BatchAttempt, why: str) -> None:
         self._report(events.Submitted(job=attempt.key[0], attempt=attempt.key[1], why=why, slurm_job=attempt.number))
 
-    def _end(self, attempt: BatchAttempt, outcome: events.Outcome, at: float | None = None) -> None:
-        self._end_by(attempt, SlurmVerdict(outcome), at)
-
-    def _end_by(self, attempt: BatchAttempt, verdict: SlurmVerdict, at: float | None = None) -> None:
+    def _end(self, attempt: BatchAttempt, end: events.Outcome | SlurmVerdict, at: float | None = None) -> None:
         """Report an attempt's end. `at` is the time of the exit record by the clock of the attempt's node."""
+        verdict = end if isinstance(end, SlurmVerdict) else SlurmVerdict(end)
         if not self._is_live(attempt):
             return
         del self._live[attempt.key]

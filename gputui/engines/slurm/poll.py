@@ -10,8 +10,8 @@ from functools import partial
 
 from msgspec import Struct
 
-from gputui.core.job import JobId, Purpose
-from gputui.engines.claims import BatchStarted, Claim, Claims, parse_key
+from gputui.core.job import JobId
+from gputui.engines.claims import ClaimFile, Claims, parse_key
 from gputui.process.processes import user_name
 from gputui.process.watch import WorkerThread
 
@@ -107,9 +107,7 @@ class ClaimReading(Struct, frozen=True):
     """What the shared file system says about an attempt."""
 
     key: Key
-    claim: Claim
-    begun: BatchStarted | None
-    asked: Purpose | None
+    file: ClaimFile
     ended: bool
     """Whether the supervisor's note about the end is there. It stays until Slurm knows about the end too."""
 
@@ -169,4 +167,4 @@ class ClaimReader:
 
     def _reading(self, key: Key) -> ClaimReading:
         ended = f"{key[0]}.{key[1]}.{ENDED}" in self._seen
-        return ClaimReading(key, self._claims.read(*key), self._claims.begun(*key), self._claims.asked(*key), ended)
+        return ClaimReading(key, self._claims.read_file(*key), ended)

@@ -128,7 +128,7 @@ def count_running(paths: Paths) -> RunningCounts | None:
     except (OSError, SessionError, StoreDamaged, StoreTrouble):
         return None
     claims = Claims(paths.claims)
-    submitted = sum(job.submitted and claims.begun(job.id, job.issued) is None for job in active)
+    submitted = sum(job.submitted and claims.read_file(job.id, job.issued).begun is None for job in active)
     engines = {job.active.engine for job in active if job.active is not None}
     return RunningCounts(len(active) - submitted, submitted, engines == {EngineName.SLURM})
 

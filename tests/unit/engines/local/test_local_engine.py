@@ -39,12 +39,6 @@ def test_the_command_inherits_no_descriptor(machine: Machine) -> None:
     assert machine.out().split() == ["0", "1", "2", "3"]  # 3: ls itself looks at the directory
 
 
-def test_the_wrapper_leads_a_session_of_its_own(machine: Machine) -> None:
-    machine.start("sleep 60")
-    pid = machine.wrapper()
-    assert os.getsid(pid) == os.getpgid(pid) == pid
-
-
 def test_a_log_that_is_emptied_while_the_job_runs_gets_no_hole(machine: Machine) -> None:
     machine.start("echo before; until [ -e go ]; do sleep 0.01; done; echo after")
     log = machine.directory / "0.1.OUT"

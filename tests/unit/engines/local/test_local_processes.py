@@ -64,7 +64,8 @@ def test_members_of_a_bearers_session_belong_to_the_tree_without_bearing_the_tok
     environment = {**os.environ, "GPUTUI_RUN": TOKEN}
     with subprocess.Popen(["sh", "-c", script], start_new_session=True, env=environment) as wrapper:
         until(lambda: len(processes.tree(AttemptMarks(TOKEN, wrapper.pid))) == 2, "both are found")
-        processes.signal_members(processes.tree(AttemptMarks(TOKEN, wrapper.pid)), [signal.SIGKILL])
+        for pid, stat in processes.tree(AttemptMarks(TOKEN, wrapper.pid)).items():
+            processes.signal_member(pid, stat.started, signal.SIGKILL)
 
 
 def members_of_session(number: int) -> list[int]:

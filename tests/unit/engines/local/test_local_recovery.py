@@ -71,8 +71,8 @@ CASES: list[tuple[Claim, int | None, type[Outcome]]] = [
     (Absent(), None, Vanished), (Absent(), KILLED, Vanished), (Empty(), KILLED, NeverRan),
     (Claimed(7), KILLED, Vanished), (Claimed(7), None, Vanished), (Claimed(7), 42, events.Exited),
     (Claimed(7), 125, Vanished), (Garbled(), 0, Vanished),
-    (Unreadable("EIO"), 0, events.Exited), (Unreadable("EIO"), 126, Vanished),
-    (Unreadable("EIO"), None, Vanished),
+    (Unreadable(), 0, events.Exited), (Unreadable(), 126, Vanished),
+    (Unreadable(), None, Vanished),
 ]  # fmt: skip
 
 
