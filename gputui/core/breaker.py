@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum, StrEnum
 from functools import cache, partial
 from heapq import merge
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -97,12 +97,8 @@ class Streak(Struct, frozen=True, omit_defaults=True):
 
 def _same_error(row: tuple[Failure, ...]) -> tuple[Failure, ...]:
     """Return the latest consecutive failures that have the same signature as the last one."""
-    count = 0
-    for failure in reversed(row):
-        if failure.signature != row[-1].signature:
-            break
-        count += 1
-    return row[-count:]
+    alike = takewhile(lambda failure: failure.signature == row[-1].signature, reversed(row))
+    return row[-len(list(alike)) :]
 
 
 def limit_of_any_kind(pause_after: int, slots: int) -> int:

@@ -11,8 +11,7 @@ from itertools import islice
 from msgspec import Struct
 
 from gputui.core.amounts import counted, duration_words, memory
-from gputui.core.events import Mode
-from gputui.core.job import JobId
+from gputui.core.job import Job, JobId
 from gputui.core.snapshot import Snapshot
 from gputui.core.spans import RecordedSpan, SpanKind
 
@@ -136,7 +135,11 @@ def expected(
         holder = snapshot.holders.get(slot.id)
         if holder in snapshot.outlook.unknown or (holder is None and slot.id in snapshot.blocked):
             continue
-        free.append((_free_at(timeline, snapshot, holder, now, ends), index))
+        at = now
+        if holder is not None and holder in snapshot and (placed := snapshot[holder].active) is not None:
+            length = timeline.typical(snapshot[holder].spec.group) or 0.0
+            at = max(now, ends.get(holder, placed.since + length))
+        free.append((at, index))
     heapq.heapify(free)
     bars: dict[SlotPlace, list[Expected]] = {}
     while timeline.waiting and not still_waits(snapshot, timeline.waiting[0]):
@@ -144,50 +147,25 @@ def expected(
     for earliest, job in _next_waiting(timeline, snapshot, now):
         if not free or max(earliest, free[0][0]) >= until:
             break
-        _place_expected(timeline, snapshot, job, earliest, free, bars)
+        typical = timeline.typical(job.spec.group)
+        wanted = 1 if job.request.gpus is None else job.request.gpus
+        if typical is None or wanted > len(free):
+            continue
+        taken = [heapq.heappop(free) for _ in range(max(1, wanted))]
+        start = max(earliest, *(at for at, _ in taken))
+        for _, index in taken:
+            for place in places_of(snapshot.slots[index]):
+                bars.setdefault(place, []).append(Expected(job.id, start, start + typical))
+            heapq.heappush(free, (start + typical, index))
     return bars
 
 
-def _next_waiting(timeline: Timeline, snapshot: Snapshot, now: float) -> list[tuple[float, JobId]]:
+def _next_waiting(timeline: Timeline, snapshot: Snapshot, now: float) -> list[tuple[float, Job]]:
     """Return the next waiting jobs with their earliest starts. They are sorted by start, then by queue order."""
     waiting = (entry.job for entry in timeline.waiting if still_waits(snapshot, entry))
     jobs = [snapshot[job_id] for job_id in islice(waiting, MOST_EXPECTED)]
-    if snapshot.mode is Mode.RUNNING and not snapshot.paused_scopes:
-        return [(now, job.id) for job in jobs]
-    starts = ((starts_after(snapshot, job, now), job.id) for job in jobs)
+    starts = ((starts_after(snapshot, job, now), job) for job in jobs)
     return sorted(((at, job) for at, job in starts if at is not None), key=lambda start: start[0])
-
-
-def _place_expected(
-    timeline: Timeline,
-    snapshot: Snapshot,
-    job_id: JobId,
-    earliest: float,
-    free: list[tuple[float, int]],
-    bars: dict[SlotPlace, list[Expected]],
-) -> None:
-    """Place a job on as many slots as it needs. It starts when the last of these slots becomes free."""
-    job = snapshot[job_id]
-    length = timeline.typical(job.spec.group)
-    wanted = 1 if job.request.gpus is None else job.request.gpus
-    if length is None or wanted > len(free):
-        return
-    slots = [heapq.heappop(free) for _ in range(max(1, wanted))]
-    start = max(earliest, *(at for at, _ in slots))
-    for _, index in slots:
-        for place in places_of(snapshot.slots[index]):
-            bars.setdefault(place, []).append(Expected(job_id, start, start + length))
-        heapq.heappush(free, (start + length, index))
-
-
-def _free_at(
-    timeline: Timeline, snapshot: Snapshot, job_id: JobId | None, now: float, ends: dict[JobId, float]
-) -> float:
-    if job_id is None or job_id not in snapshot:
-        return now
-    job = snapshot[job_id]
-    since = job.active.since if job.active is not None else now
-    return max(now, ends.get(job_id, since + (timeline.typical(job.spec.group) or 0.0)))
 
 
 # Events

@@ -17,7 +17,6 @@ from gputui.core.spans import RecordedSpan, SpanKind
 
 from .failures import FailureGroup, failure_groups, learn_parameters
 from .format import natural_order, result_text
-from .parameters import Parameters
 from .results_table import (
     ParameterEffect,
     ResultsRow,
@@ -173,7 +172,7 @@ def summarize(
         longest=(succeeded[-1][1], succeeded[-1][0]) if succeeded else None,
         shortest=(succeeded[0][1], succeeded[0][0]) if succeeded else None,
         median=succeeded[len(succeeded) // 2][0] if succeeded else None,
-        since=_since(jobs, table, failures, spans, left, now, parameters) if left is not None else None,
+        since=_since(jobs, table, failures, spans, left, now) if left is not None else None,
     )
 
 
@@ -236,7 +235,6 @@ def _since(
     spans: Iterable[RecordedSpan],
     left: float,
     now: float,
-    parameters: Parameters,
 ) -> SinceLeft:
     ends = [(job, last) for job in jobs if (last := _last(job)) is not None and last.ended > left]
     failed = {job.id for job, _ in ends if job.state.name in FAILURES}

@@ -344,23 +344,13 @@ class Window(Struct, frozen=True):
 
 def whole(began: float, now: float, ends: float | None, columns: int) -> Window:
     """Return the finest window that shows the whole past and as much of the future as possible."""
-    fitting = (tick for tick in range(len(TICKS)) if _fits(began, now, tick, columns))
-    tick = next(fitting, len(TICKS) - 1)
-    step = TICKS[tick] / TICK_COLUMNS
-    start = floored(began, step) - step
-    if not _fits(began, now, tick, columns):
-        start = floored(now, step) - (columns - 2) * step
-    window = Window(start, tick, columns)
     ahead = min(max(0.0, (ends or now) - now), (now - began) * _LONGEST_FUTURE)
-    while now + ahead > window.end - window.step and window.tick < len(TICKS) - 1:
-        tick = window.tick + 1
-        step = TICKS[tick] / TICK_COLUMNS
-        window = Window(floored(began, step) - step, tick, window.columns)
-    return window
-
-
-def _fits(began: float, now: float, tick: int, columns: int) -> bool:
-    return now - began <= (columns - 2) * TICKS[tick] / TICK_COLUMNS
+    for tick, seconds in enumerate(TICKS):
+        step = seconds / TICK_COLUMNS
+        window = Window(floored(began, step) - step, tick, columns)
+        if now + ahead <= window.end - step:
+            return window
+    return Window(max(window.start, floored(now, step) - (columns - 2) * step), tick, columns)
 
 
 def floored(at: float, seconds: float) -> float:
