@@ -41,7 +41,7 @@ def spawned(scheduler: SchedulerState, job: Job, event: Spawned, now: float) -> 
     return stop(scheduler, running, now, event.requested) if event.requested is not None else []
 
 
-def _with_start(placed: Placed, report: Spawned | AttemptEnded, now: float) -> Placed:
+def _with_start(placed: Placed, report: events.StartReport, now: float) -> Placed:
     """Return the attempt with the facts known once it has started. Another machine's clock may be ahead of `now`."""
     since = placed.since if report.started is None else min(report.started, now)
     gpus = placed.gpus if report.gpus is None else report.gpus

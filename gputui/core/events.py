@@ -244,21 +244,26 @@ class Remark(EngineReport, frozen=True):
     text: str
 
 
-class Spawned(EngineReport, frozen=True):
-    pid: int | None
-    """The wrapper's pid, or None if the attempt runs on another machine."""
+class StartReport(EngineReport, frozen=True, kw_only=True):
+    """Base class of the first reports on an attempt that has started."""
+
     started: float | None = None
     """When the attempt started, or None if that is when it was placed."""
     gpus: tuple[str, ...] | None = None
     """The devices that the attempt was given, or None if they are the ones on which it was placed."""
     slurm_job: int | None = None
+    requested: Purpose | None = None
+    """Why an earlier scheduler was stopping the attempt, if the store does not contain the reason."""
+
+
+class Spawned(StartReport, frozen=True, kw_only=True):
+    pid: int | None
+    """The wrapper's pid, or None if the attempt runs on another machine."""
     adopted: bool = False
     """Whether the attempt was started by an earlier scheduler and is still running."""
-    requested: Purpose | None = None
-    """Why the earlier scheduler was stopping the attempt, if the store does not contain the reason."""
 
 
-class AttemptEnded(EngineReport, frozen=True):
+class AttemptEnded(StartReport, frozen=True, kw_only=True):
     outcome: Outcome
     at: float
     signature: str | None = None
@@ -267,12 +272,6 @@ class AttemptEnded(EngineReport, frozen=True):
     usage: Usage | None = None
     left: tuple[SurvivingProcess, ...] = ()
     """Processes of the attempt that could not be killed."""
-    started: float | None = None
-    """As in `Spawned`, for an attempt that is first reported when it has ended."""
-    gpus: tuple[str, ...] | None = None
-    slurm_job: int | None = None
-    requested: Purpose | None = None
-    """As in `Spawned`."""
     by_itself: bool = False
     """Whether the command ended before a signal was sent to it."""
 
