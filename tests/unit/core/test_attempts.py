@@ -186,19 +186,6 @@ def test_a_rerun_is_a_new_attempt_with_new_retries() -> None:
     assert [attempt.environment for attempt in world.job(0).attempts] == ["e", "e", "mine"]
 
 
-def test_late_and_repeated_reports_change_nothing() -> None:
-    world = running()
-    world.end(0, 1)
-    before = world.job(0)
-    world.do(events.AttemptEnded(job=0, attempt=1, outcome=events.Exited(0), at=world.now))
-    world.do(events.Spawned(job=0, attempt=1, pid=7))
-    assert world.job(0) is before
-    world.do(events.Rerun(job=0))
-    world.start()
-    world.do(events.AttemptEnded(job=0, attempt=1, outcome=events.Exited(0), at=world.now))
-    assert world.state(0) is StateName.RUNNING
-
-
 def test_impossible_reports_raise_an_error_with_the_history() -> None:
     world = running()
     for event in (events.Spawned(job=0, attempt=2, pid=1), events.Spawned(job=9, attempt=1, pid=1)):

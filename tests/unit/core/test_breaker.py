@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.core import World, busy, restored, slots, spec
+from support.core import World, busy, slots, spec
 
 from gputui.core import events
 from gputui.core.breaker import LONGEST_WAIT, Failure, Scope, ScopeState, error_cause, joined
@@ -644,22 +644,6 @@ def test_commands_on_jobs_and_slots_do_not_change_the_breaker(begin: Any) -> Non
         world.do(event)
     world.add(spec("from cron"))
     assert world.scheduler.breaker == before
-
-
-# takeover
-
-
-@pytest.mark.parametrize("begin", [crashing, opened, halved])
-def test_a_new_scheduler_continues_with_the_breaker(begin: Any) -> None:
-    world = begin()
-    before = world.scheduler.breaker
-    world.scheduler = restored(world.scheduler)
-    assert world.scheduler.breaker == before
-    world.wait(PROBE + 90)
-    if begin is opened:
-        assert world.start() == [4], "past its moment: due now"
-    if begin is halved:
-        assert scope(world).state is CLOSED, "adopted, and it lived"
 
 
 def test_setting_the_clock_does_not_move_the_next_probe() -> None:

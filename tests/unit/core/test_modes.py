@@ -6,7 +6,7 @@ import pytest
 from support.core import World, busy, restored, spec
 
 from gputui.core import events
-from gputui.core.job import Delayed, Purpose, Queued, Running, StateName, Stopping
+from gputui.core.job import Purpose, Queued, Running, StateName, Stopping
 
 
 def test_a_paused_scheduler_starts_nothing() -> None:
@@ -124,25 +124,6 @@ def step(world: World, by: float) -> None:
 
 
 @steps
-def test_a_clock_step_does_not_change_a_time_limit(by: float) -> None:
-    world = busy("0", spec(timeout=60.0))
-    world.now += 20
-    step(world, by)
-    assert world.scheduler.next_wakeup() is not None
-    assert world.wait(39) == []
-    assert world.wait(2) == [events.Terminate(0, 1)]
-
-
-@steps
-def test_a_clock_step_does_not_change_the_grace_period(by: float) -> None:
-    world = busy("0", spec())
-    world.do(events.Kill(job=0))
-    step(world, by)
-    assert world.wait(29) == []
-    assert world.wait(2) == [events.KillTree(0, 1)]
-
-
-@steps
 def test_a_clock_step_does_not_change_a_suspension(by: float) -> None:
     world = busy("0", spec(timeout=60.0))
     world.do(events.Suspend(job=0))
@@ -151,17 +132,6 @@ def test_a_clock_step_does_not_change_a_suspension(by: float) -> None:
     world.do(events.Continue(job=0))
     assert isinstance(state := world.job(0).state, Running)
     assert state.suspended_for == pytest.approx(10)
-
-
-@steps
-def test_a_clock_step_moves_retries_but_not_start_times(by: float) -> None:
-    world = busy("0 1", spec(retries=1), spec(not_before=1000.0 + 1e6))
-    world.end(0, 1)
-    assert isinstance(before := world.job(0).state, Delayed)
-    step(world, by)
-    assert isinstance(after := world.job(0).state, Delayed)
-    assert after.until == before.until + by
-    assert world.job(1).state == Delayed(1000.0 + 1e6, "start time not reached")
 
 
 @steps

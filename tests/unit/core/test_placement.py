@@ -15,16 +15,6 @@ from gputui.core.slots import Board, DeviceFacts, DeviceKind, Slot
 from gputui.views.waiting import why
 
 
-def test_each_slot_runs_one_job_at_a_time() -> None:
-    world = World("0 1")
-    world.add_many(3)
-    assert world.start() == [0, 1]
-    assert world.start() == []
-    world.end(1)
-    assert world.start() == [2]
-    assert world.gpus(2) == ("1",)
-
-
 @pytest.mark.parametrize(
     ("gpus", "specs", "placed"),
     [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,9 +11,9 @@ from support.core import World, busy, spec
 
 from gputui.core.book import BLOCK, Order, Place
 from gputui.core.events import Kill, Mode, Move, MoveTarget, Remove, Rerun, SetPriority
-from gputui.core.job import Job, StateName
+from gputui.core.job import StateName
 from gputui.core.results import JobResults, PackedResults
-from gputui.core.scheduler import Record, Scheduler
+from gputui.core.scheduler import Scheduler
 
 
 def test_a_snapshot_is_immutable() -> None:
@@ -69,15 +68,6 @@ def test_a_reopened_session_has_nothing_unsaved() -> None:
     again = Scheduler(world.scheduler.record(), world.scheduler.book)
     assert again.book.unsaved == set()
     assert again.unsaved_history == []
-
-
-def test_record_and_jobs_survive_the_store() -> None:
-    world = busy("0 1+2 cpu", spec(retries=2, timeout=5.0, params={"lr": "0.1"}), spec(after=(0,)), spec(gpus=2))
-    world.end(0, 139, "Segmentation fault")
-    record = world.scheduler.record()
-    assert msgspec.json.decode(msgspec.json.encode(record), type=Record) == record
-    for job in world.scheduler.book:
-        assert msgspec.json.decode(msgspec.json.encode(job), type=Job) == job
 
 
 def test_a_history_lists_the_transitions_of_a_job() -> None:
