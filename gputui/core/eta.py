@@ -11,9 +11,9 @@ from math import exp, inf
 from msgspec import Struct
 
 from .book import kind_of, median
-from .job import Held, Job, JobId, Request, Running, SlotId, Stopping, Succeeded, Suspended
-from .results import NO_RESULTS, JobResults
-from .state import REMEMBERED, SchedulerState
+from .job import Held, Job, JobId, Request, Running, SlotId, Stopping, Suspended
+from .results import NO_PACES, NO_RESULTS, JobResults
+from .state import SchedulerState
 
 PLAYED_OUT = 500
 MIN_PROGRESS = 0.005
@@ -35,42 +35,6 @@ The job has then printed nothing for longer than `SILENT_TIMES` times the usual 
 ENOUGH_OUTPUTS = 10
 """Minimum number of outputs before a job's own pauses are used to judge its silence."""
 MOST_NEVER = 100
-NO_PACES: Mapping[str, float] = {}
-
-
-# Usual pauses
-
-
-class Paces:
-    """For each group, the typical longest pause between two outputs of a job, from its most recent successful jobs."""
-
-    def __init__(self) -> None:
-        self._pauses: dict[str, dict[JobId, float]] = {}
-        self._outdated: set[str] = set()
-        self._usual: Mapping[str, float] = NO_PACES
-
-    def note(self, job: Job, results: JobResults | None) -> None:
-        """Add a job if it has succeeded. For a job that printed nothing, the pause is its whole duration."""
-        if not isinstance(job.state, Succeeded):
-            return
-        attempt = job.attempts[-1]
-        pause = attempt.seconds
-        if results is not None and results.attempt == attempt.number and results.written_at is not None:
-            pause = max(results.longest_pause, attempt.ended - results.written_at)
-        pauses = self._pauses.setdefault(job.spec.group, {})
-        if pauses.get(job.id) != pause:
-            pauses[job.id] = pause
-            self._outdated.add(job.spec.group)
-            if len(pauses) > REMEMBERED:
-                del pauses[next(iter(pauses))]
-
-    def usual(self) -> Mapping[str, float]:
-        """Return the usual pause of each group. The mapping never changes, so that snapshots can share it."""
-        if self._outdated:
-            changed = {group: median(self._pauses[group].values()) for group in self._outdated}
-            self._usual = {**self._usual, **changed}
-            self._outdated.clear()
-        return self._usual
 
 
 # One job

@@ -9,10 +9,10 @@ from operator import is_not
 from msgspec import Struct
 
 from .breaker import Scope
-from .eta import NO_OUTLOOK, NO_PACES, Outlook, job_eta, silent_since
+from .eta import NO_OUTLOOK, Outlook, job_eta, silent_since
 from .events import Cause, Mode, Settings, Submitted
 from .job import Active, Job, JobId, SlotId, StateName, Waiting
-from .results import NO_RESULTS, Direction, JobResults, MainMetric, direction_of
+from .results import NO_PACES, NO_RESULTS, Direction, JobResults, MainMetric, direction_of
 from .slots import DeviceKind, Slot
 
 

@@ -21,13 +21,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gputui.core.job import Job, JobId
-from gputui.core.result_book import AttemptSeries, ResultBook
 from gputui.core.results import (
     UNNAMED,
+    AttemptSeries,
     Curve,
     JobResults,
     MainMetric,
     Point,
+    ResultBook,
     WantedMetric,
     direction_of,
     parse_wanted_metric,

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gputui.core.eta import NO_PACES, job_eta, progress_of, silent_since
+from gputui.core.eta import job_eta, progress_of, silent_since
 from gputui.core.job import WORDS, Active, Ended, Job, JobId, StateName, Stopping, Suspended, Waiting, describe_end
 from gputui.core.parameters import parameters_of
-from gputui.core.results import NO_RESULTS, Direction, JobResults, MetricResult, direction_of, name_words
+from gputui.core.results import NO_PACES, NO_RESULTS, Direction, JobResults, MetricResult, direction_of, name_words
 from gputui.core.snapshot import Snapshot
 from gputui.logs.plain import plain
 from gputui.tui.theme import STEPS

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from support.core import World, busy, is_sentence, slots, spec
 
-from gputui.core.eta import NeverStarts, Outlook, Paces, SteadyEnd, job_eta, progress_of, silent_since
+from gputui.core.eta import NeverStarts, Outlook, SteadyEnd, job_eta, progress_of, silent_since
 from gputui.core.events import AddJobs, Drain, Hold, NoRoom, Pause, SetSlots, Settings, Silence, Suspend
 from gputui.core.job import Request
-from gputui.core.results import JobResults
+from gputui.core.results import JobResults, Paces
 from gputui.views.waiting import waiting_reason
 
 
