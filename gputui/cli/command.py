@@ -8,6 +8,8 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
+from typing import NamedTuple
 
 from gputui.core.events import Refusal, Seen
 from gputui.logs.plain import plain
@@ -16,41 +18,93 @@ from gputui.session.control.connection import ClientError
 from gputui.session.errors import SessionError
 from gputui.session.messages import Outcome, PickedJob, PickJobs, ShownJob
 
-from .output import HOST, USAGE, Exit, format_counts, refuse, say
+from .output import (
+    ERRORS,
+    HOST,
+    INTERRUPTED,
+    JSON,
+    NOT_FOUND,
+    REFUSED,
+    UNREACHABLE,
+    USAGE,
+    Exit,
+    format_counts,
+    print_error,
+    print_json,
+    refuse,
+    say,
+)  # fmt: skip
 from .parser import Options
 
-INTERRUPTED = 130
 
+def run_command(work: Callable[[], int], words: Sequence[str] = ()) -> int:
+    """Run a command and return its exit status, see `ERRORS`.
 
-def run_command(work: Callable[[], int]) -> int:
-    """Run a command and return its exit status.
-
-    0 means success, 1 refused or failed, 2 a usage error, and 130 interrupted.
+    With --json among the words, standard output gets one JSON object, or standard error gets one that describes an
+    error.
     """
+    JSON.begin(on="--json" in words[: words.index("--") if "--" in words else None])
     try:
-        status = work()
+        failure = Failure(work())
         sys.stdout.flush()
-        return status
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
-        return INTERRUPTED
+        failure = Failure(INTERRUPTED)
     except Exception as error:
-        from gputui.process.watch import NoThread
-        from gputui.sources.source import BadInput
-
-        if isinstance(error, Exit):
-            status = error.status
-        elif isinstance(error, NeedsSession | SessionError | Refusal | BadInput):
-            status = USAGE
-        elif isinstance(error, ClientError | NoThread):
-            status = 1
-        else:
+        known = _classify(error, words)
+        if known is None:
             raise  # a bug
-        if str(error):
-            say(str(error))
-        return status
+        failure = known
+    _report(failure)
+    return failure.status
+
+
+def _report(failure: Failure) -> None:
+    """Print the error message, or with --json an answer or an error if the command has not printed an answer."""
+    if failure.message and not (JSON.on and failure.status):
+        say(failure.message)
+    if JSON.on and not JSON.answered:
+        if failure.status:
+            error = failure.error or ERRORS.get(failure.status, ERRORS[REFUSED])
+            print_error(error, failure.message or (JSON.messages.pop() if JSON.messages else error), failure.hint)
+        else:
+            print_json({})
+
+
+class Failure(NamedTuple):
+    """How a command ended. `error` is the class of the error if the exit status does not tell it."""
+
+    status: int
+    message: str = ""
+    hint: str | None = None
+    error: str = ""
+
+
+def _classify(error: Exception, words: Sequence[str]) -> Failure | None:
+    """Return how to report an exception, or None if it is a bug."""
+    from gputui.process.watch import NoThread
+    from gputui.session.control.connection import NoSession, RequestRefused
+    from gputui.sources.source import BadInput
+
+    session = next((name for flag, name in pairwise(words) if flag == "--session"), None)
+    help_hint = f"gputui {words[0]} --help" if words else "gputui help"
+    match error:
+        case Exit(status=status, hint=hint):
+            usual = {USAGE: help_hint, NOT_FOUND: with_session_flag("gputui ls", session)}.get(status)
+            return Failure(status, str(error), hint or usual)
+        case NoSession():
+            return Failure(
+                NOT_FOUND, str(error), with_session_flag("gputui add", session) + " -- COMMAND", "no-session"
+            )
+        case NeedsSession() | SessionError() | Refusal() | BadInput():
+            return Failure(USAGE, str(error), help_hint)
+        case RequestRefused() | NoThread():
+            return Failure(REFUSED, str(error))
+        case ClientError():
+            return Failure(UNREACHABLE, str(error), "gputui doctor")
+    return None
 
 
 def find_session(options: Options) -> Client:
@@ -123,7 +177,7 @@ def select_jobs(
         refuse(f"no jobs given: use ids, ranges (3-9), names or --all (see gputui {options.subcommand} --help)")
     answer = client.ask(PickJobs(ids, names, **flags))
     if answer.missing:
-        raise Exit(1, f"no job {', '.join(answer.missing)} in {client.root}; nothing was changed")
+        raise Exit(NOT_FOUND, f"no job {', '.join(answer.missing)} in {client.root}; nothing was changed")
     jobs = answer.jobs
     if flags.get("all") and applies_to is not None:
         jobs = [job for job in jobs if job.state in applies_to]
@@ -132,7 +186,7 @@ def select_jobs(
             reason = "no job has failed"
         else:
             reason = "no job has succeeded" if flags.keys() == {"succeeded"} else f"{options.subcommand}: no such job"
-        raise Exit(1, f"{reason} in {client.root}; nothing was changed")
+        raise Exit(NOT_FOUND, f"{reason} in {client.root}; nothing was changed")
     return jobs
 
 

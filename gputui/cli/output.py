@@ -12,7 +12,17 @@ from gputui.logs.plain import plain
 from gputui.views import format
 from gputui.views.format import cut, width
 
-USAGE = 2
+REFUSED, USAGE, NOT_FOUND, TIMED_OUT, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 5, 130
+"""Exit statuses. A command that could do its work exits with 1 if jobs failed or some of several were refused."""
+ERRORS = {
+    REFUSED: "refused",
+    USAGE: "usage",
+    NOT_FOUND: "not-found",
+    TIMED_OUT: "timed-out",
+    UNREACHABLE: "unreachable",
+    INTERRUPTED: "interrupted",
+}
+"""The name of each class of errors in JSON. A missing session, which is `no-session`, also exits with NOT_FOUND."""
 HOST = os.environ.pop("GPUTUI_HOST", "")
 """The `--host` name of this machine, if gputui was started over ssh.
 
@@ -21,15 +31,37 @@ It is removed from the environment, because jobs inherit the environment.
 
 
 class Exit(Exception):
-    """Ends the program with an exit status and an optional message."""
+    """Ends the program with an exit status and an optional message.
 
-    def __init__(self, status: int, message: str = "") -> None:
+    `hint`: a command that may help, for JSON; the message already contains advice.
+    """
+
+    def __init__(self, status: int, message: str = "", *, hint: str | None = None) -> None:
         super().__init__(message)
         self.status = status
+        self.hint = hint
+
+
+class JsonMode:
+    """What a command with --json has reported so far: its answer or an error, and messages to print with it."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self.answered = False
+        self.messages: list[str] = []
+
+    def begin(self, *, on: bool) -> None:
+        self.on, self.answered, self.messages = on, False, []
+
+
+JSON = JsonMode()
 
 
 def say(message: str) -> None:
-    """Print a message for the user on standard error."""
+    """Print a message for the user on standard error. With --json it becomes one of the answer's `messages`."""
+    if JSON.on:
+        JSON.messages.append(plain(message))
+        return
     write(sys.stderr, f"gputui{f' on {HOST}' if HOST else ''}: {plain(message)}\n")
 
 
@@ -55,21 +87,33 @@ SCHEMA = 1
 """Version of the JSON that commands print. Within a version, fields are only added."""
 
 
-def print_json(value: Any) -> None:
-    """Print JSON in ASCII, so that it cannot contain control sequences. An object also tells its version."""
+def format_json(fields: Mapping[str, Any], stream: TextIO) -> str:
+    """Format an answer with its version and the messages that belong to it.
+
+    The JSON is in ASCII, so that it cannot contain control sequences.
+    """
     import json
 
+    messages = {"messages": JSON.messages} if JSON.messages else {}
+    return json.dumps({"schema": SCHEMA, **fields, **messages}, indent=2 if stream.isatty() else None)
+
+
+def print_json(answer: Any) -> None:
+    """Print an answer, which is a struct or a dictionary."""
     import msgspec
 
-    fields = msgspec.to_builtins(value)
-    if isinstance(fields, dict):
-        fields = {"schema": SCHEMA, **fields}
-    out(json.dumps(fields, indent=2 if sys.stdout.isatty() else None))
+    JSON.answered = True
+    out(format_json(msgspec.to_builtins(answer), sys.stdout))
 
 
-def print_answer(value: Callable[[], Any], lines: Callable[[OutputFormat], Iterable[str]], *, as_json: bool) -> int:
+def print_error(error: str, message: str, hint: str | None) -> None:
+    """Print an error as a JSON object on standard error."""
+    write(sys.stderr, format_json({"error": error, "message": plain(message), "hint": hint}, sys.stderr) + "\n")
+
+
+def print_answer(value: Callable[[], Any], lines: Callable[[OutputFormat], Iterable[str]]) -> int:
     """Print a command's answer, as JSON or as lines of text, and return its exit status."""
-    if as_json:
+    if JSON.on:
         print_json(value())
     elif text := "\n".join(lines(OutputFormat())):
         out(text)
@@ -84,7 +128,7 @@ class StatusLine:
 
     def __init__(self) -> None:
         self._shown = ""
-        self._terminal = sys.stderr.isatty()
+        self._terminal = sys.stderr.isatty() and not JSON.on
 
     def __enter__(self) -> StatusLine:
         return self

@@ -15,6 +15,12 @@ Run a queue of shell commands on your GPUs. No job is lost, none runs twice.
   gputui ls                           list jobs and why they wait
   gputui demo                         try it with simulated GPUs
 """
+EXIT_STATUS = """\
+Exit status: 0 success; 1 refused, or jobs failed; 2 usage error; 3 no such session or job; 4 timed out;
+  5 the session cannot be used or its scheduler does not answer; 130 interrupted.
+With --json, an answer is one object on standard output, and an error is one on standard error:
+  {"schema": 1, "error": "not-found", "message": "no job #9 in …", "hint": "gputui ls"}
+  error: refused, usage, no-session, not-found, timed-out, unreachable or interrupted"""
 SEE_ALSO = "See gputui COMMAND --help for details and gputui help terms for terms such as slot, held and lost."
 HALF = 36
 """Maximum width of a description that shares its line with another description."""
@@ -111,7 +117,7 @@ def overview() -> str:
             else:
                 lines.append(row)
         lines.append("")
-    return "\n".join([*lines, SEE_ALSO])
+    return "\n".join([*lines, EXIT_STATUS, "", SEE_ALSO])
 
 
 def _unknown_command(words: list[str]) -> str | None:

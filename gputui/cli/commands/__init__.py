@@ -90,7 +90,7 @@ def run(subcommand: str, words: list[str]) -> int:
         options = parser_of(subcommand).parse_args(words)
         return int(_module(SUBCOMMANDS[subcommand]).work(options))
 
-    return run_command(work)
+    return run_command(work, [subcommand, *words])
 
 
 def parser_of(subcommand: str) -> Parser:

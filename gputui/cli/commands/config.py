@@ -37,9 +37,7 @@ def work(options: Options) -> int:
     rows = [[key, _format_value(value), origin, VARIABLES.get(key, "")] for key, (value, origin) in settings.items()]
     colours = ["" if origin == "default" else "1" for _, origin in settings.values()]
     return print_answer(
-        lambda: {"settings": values, "user_file": user_file()},
-        lambda fmt: table(COLUMNS, rows, fmt, colours),
-        as_json=options.json,
+        lambda: {"settings": values, "user_file": user_file()}, lambda fmt: table(COLUMNS, rows, fmt, colours)
     )
 
 

@@ -20,7 +20,8 @@ from gputui.logs.plain import plain
 from gputui.process.directories import DirectoryId
 from gputui.process.processes import user_name
 from gputui.session import lock as locks
-from gputui.session.client import no_session_in
+from gputui.session.client import Client, no_session_in
+from gputui.session.control.connection import NoSession
 from gputui.session.lock import Lock, OwnerKind
 from gputui.session.messages import Commands, StatusQuestion
 from gputui.session.owner.owner import Owner
@@ -59,7 +60,7 @@ def parser(subcommand: str) -> Parser:
 def work(options: Options) -> int:
     paths = Paths(options.root)
     if not paths.exists():
-        raise Exit(1, no_session_in(paths.root))
+        raise NoSession(no_session_in(paths.root))
     paths.check()
     for notice in paths.notices:
         say(notice)
@@ -69,13 +70,7 @@ def work(options: Options) -> int:
         return run_daemon(
             paths, wait=options.wait, quiet=not options.foreground, starter=options.starter, directory=options.directory
         )
-    from gputui.session.client import Client
-    from gputui.session.control.connection import ClientError
-
-    try:
-        owner = Client(paths.root).ask(StatusQuestion(), work=True).process
-    except ClientError as error:
-        raise Exit(1, str(error)) from error
+    owner = Client(paths.root).ask(StatusQuestion(), work=True).process
     who = f"{owner.kind} {owner.pid}" if owner is not None else "a scheduler"
     out(plain(f"{who} runs {paths.root}"))
     return 0

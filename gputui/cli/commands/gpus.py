@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gputui.cli.command import confirm, find_session, seen, suggest
-from gputui.cli.output import Column, Exit, OutputFormat, print_answer, refuse, say, table, without_empty
+from gputui.cli.output import NOT_FOUND, Column, Exit, OutputFormat, print_answer, refuse, say, table, without_empty
 from gputui.cli.parser import Options, Parser
 from gputui.core.amounts import counted, memory, memory_of, moment
 from gputui.core.events import Mode, Requeue, SetSlots
@@ -60,7 +60,6 @@ def work(options: Options) -> int:
     return print_answer(
         lambda: {"slots": slots, "devices": json_rows(sample, pids)},
         lambda fmt: _lines(sample, pids, reply, fmt, options),
-        as_json=options.json,
     )
 
 
@@ -149,7 +148,7 @@ def _new_slots(options: Options, before: list[SlotShown]) -> tuple[list[Slot], s
         leaving = {device for slot in named for device in slot.devices}
         unknown = leaving - {device for slot in before for device in slot.devices}
         if unknown:
-            raise Exit(1, f"no slot uses GPU {', '.join(sorted(unknown))}; the slots are {_all_names(bare)}")
+            raise Exit(NOT_FOUND, f"no slot uses GPU {', '.join(sorted(unknown))}; the slots are {_all_names(bare)}")
         staying = [slot for slot in bare if leaving.isdisjoint(slot.devices)]
         for kind in (slot.kind for slot in named if not slot.devices):
             # Slots without devices are interchangeable: remove one for each that is named.
@@ -306,9 +305,7 @@ def print_nodes(reply: SlotsShown, options: Options) -> int:
         if not options.json:
             say(f"{plain(silent)}; showing the last known state")
     return print_answer(
-        lambda: _node_fields(sample, reply, silent),
-        lambda fmt: _node_lines(sample, reply, fmt, options),
-        as_json=options.json,
+        lambda: _node_fields(sample, reply, silent), lambda fmt: _node_lines(sample, reply, fmt, options)
     )
 
 

@@ -14,8 +14,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gputui.cli.command import INTERRUPTED
-from gputui.cli.output import Column, Exit, OutputFormat, print_answer, refuse, say, table
+from gputui.cli.output import (
+    INTERRUPTED,
+    JSON,
+    UNREACHABLE,
+    Column,
+    Exit,
+    OutputFormat,
+    print_answer,
+    refuse,
+    say,
+    table,
+)
 from gputui.cli.parser import Options, Parser, argument_type
 from gputui.core.amounts import memory_of
 from gputui.hosts.ssh import (
@@ -93,7 +103,7 @@ def work(options: Options) -> int:
     hosts = [
         {"host": answer.place.alias, "trouble": answer.trouble or None, "look": answer.status} for answer in answers
     ]
-    print_answer(lambda: {"hosts": hosts}, lambda fmt: render(answers, fmt), as_json=options.json)
+    print_answer(lambda: {"hosts": hosts}, lambda fmt: render(answers, fmt))
     if not (places or options.here or options.json):
         say(f'showing this machine only: set hosts = ["lab7", "lab8"] in {user_file()}, or use --host')
     return 0 if any(answer.status is not None for answer in answers) else 1
@@ -117,6 +127,7 @@ def _print_here(every: float | None) -> int:
     """
     from gputui.hosts.machine import collect_status
 
+    JSON.answered = True
     while True:
         sys.stdout.write(msgspec.json.encode(collect_status()).decode() + "\n")
         sys.stdout.flush()
@@ -233,8 +244,7 @@ def _run_on(place: HostPlace, words: list[str], ssh: str, host: str, *, stdin: b
     except OSError as error:
         raise Exit(1, ssh_missing(ssh, error)) from None
     if status == FAILED:
-        say(_link_failed(place.alias, host, words))
-        return 1
+        raise Exit(UNREACHABLE, _link_failed(place.alias, host, words))
     if status == NOT_THERE and not place.gputui:
         say(f"install gputui on {place.alias}: {how_to_install()}")
         say(f'or set its path: [host."{place.alias}"] gputui = "PATH" in {user_file()}')

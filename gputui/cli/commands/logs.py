@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from gputui.cli.command import find_session, suggest
 from gputui.cli.follower import CHUNK, Follower, final_text
-from gputui.cli.output import Exit, refuse, say
+from gputui.cli.output import NOT_FOUND, Exit, refuse, say
 from gputui.cli.parser import Options, Parser, whole_number
 from gputui.core.amounts import counted
 from gputui.core.job import ENDS, predicate
@@ -91,7 +91,7 @@ def _find_file(shown: ShownJob, options: Options) -> tuple[str, int]:
     if options.attempt is not None and options.attempt != shown.attempt:
         wanted = [attempt for attempt in shown.attempts if attempt.number == options.attempt]
         if not wanted:
-            raise Exit(1, f"#{shown.id} has no attempt {options.attempt}; the latest is {shown.attempt}")
+            raise Exit(NOT_FOUND, f"#{shown.id} has no attempt {options.attempt}; the latest is {shown.attempt}")
         return _stream(wanted[0], options), options.attempt
     if shown.out is None:
         why = f": {shown.why}" if shown.why else ""

@@ -8,7 +8,17 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gputui.cli.command import find_session, parse_job_words, suggest
-from gputui.cli.output import Column, Exit, OutputFormat, colour, expand_states, format_counts, print_answer, table
+from gputui.cli.output import (
+    NOT_FOUND,
+    Column,
+    Exit,
+    OutputFormat,
+    colour,
+    expand_states,
+    format_counts,
+    print_answer,
+    table,
+)
 from gputui.cli.parser import Options, Parser
 from gputui.core.amounts import duration_cell, duration_exact
 from gputui.core.events import PauseKind
@@ -74,9 +84,7 @@ def parser(subcommand: str) -> Parser:
 
 def work(options: Options) -> int:
     listing, resume = fetch(find_session(options), options), suggest(options, "gputui resume")
-    return print_answer(
-        lambda: listing, lambda fmt: render(listing, fmt, time.time(), resume, long=options.long), as_json=options.json
-    )
+    return print_answer(lambda: listing, lambda fmt: render(listing, fmt, time.time(), resume, long=options.long))
 
 
 def fetch(client: Client, options: Options) -> Listed | ListedRows:
@@ -86,7 +94,7 @@ def fetch(client: Client, options: Options) -> Listed | ListedRows:
     if options.words:
         answer = client.ask(PickJobs(*parse_job_words(options.words)))
         if answer.missing:
-            raise Exit(1, f"no job {', '.join(answer.missing)} in {client.root}")
+            raise Exit(NOT_FOUND, f"no job {', '.join(answer.missing)} in {client.root}")
         jobs = [job.id for job in answer.jobs]
     listing: Listed | ListedRows
     if options.json or options.long:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from gputui.cli.command import ask_yes_no, find_session, on_terminal, suggest, suggest_in
-from gputui.cli.output import Exit, out, print_answer, print_json, say
+from gputui.cli.output import NOT_FOUND, Exit, out, print_answer, print_json, say
 from gputui.cli.parser import Options, Parser
 from gputui.logs.plain import plain
 from gputui.session.client import Client
@@ -59,13 +59,13 @@ def _forget(client: Client, options: Options) -> int:
     forgotten = client.ask(Forget(tuple(os.path.abspath(name) for name in names)))
     missing = [name for name in names if os.path.abspath(name) not in forgotten]
     if missing:
-        raise Exit(1, f"unknown file {', '.join(missing)}; see {suggest(options, 'gputui reload --list')}")
+        raise Exit(NOT_FOUND, f"unknown file {', '.join(missing)}; see {suggest(options, 'gputui reload --list')}")
     say(f"forgotten: {', '.join(forgotten)}; its jobs stay")
     return 0
 
 
 def _list(remembered: list[SourceRecord], options: Options) -> int:
-    return print_answer(lambda: remembered, lambda _: map(_describe_source, remembered), as_json=options.json)
+    return print_answer(lambda: remembered, lambda _: map(_describe_source, remembered))
 
 
 def _describe_source(source: SourceRecord) -> str:

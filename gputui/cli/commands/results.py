@@ -53,9 +53,7 @@ def parser(subcommand: str) -> Parser:
 def work(options: Options) -> int:
     if options.subcommand == "summary":
         summary = find_session(options).ask(SummaryQuestion(options.metric))
-        return print_answer(
-            lambda: summary_fields(summary), lambda fmt: summary_text(summary, fmt), as_json=options.json
-        )
+        return print_answer(lambda: summary_fields(summary), lambda fmt: summary_text(summary, fmt))
     if options.csv and options.json:
         refuse("use either --csv or --json")
     if options.top is not None and options.top < 1:
@@ -69,7 +67,7 @@ def work(options: Options) -> int:
     if options.csv:
         write_csv(reply)
         return 0
-    return print_answer(lambda: results_fields(reply), lambda fmt: render(reply, fmt), as_json=options.json)
+    return print_answer(lambda: results_fields(reply), lambda fmt: render(reply, fmt))
 
 
 def results_fields(results: ResultsTable) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections import Counter
 
-from gputui.cli.command import INTERRUPTED, find_session, parse_job_words, suggest
-from gputui.cli.output import Exit, StatusLine, format_counts, say
+from gputui.cli.command import find_session, parse_job_words, suggest
+from gputui.cli.output import INTERRUPTED, NOT_FOUND, UNREACHABLE, Exit, StatusLine, format_counts, say
 from gputui.cli.parser import Options, Parser
 from gputui.core.amounts import counted
 from gputui.core.events import Drain, Mode, Pause, Resume, UserCommand
@@ -148,7 +148,7 @@ def wait(client: Client, options: Options) -> int:
             if status.process is None and not runs:
                 waiting = counted(len(jobs) - len(ended), "job waiting", "jobs waiting")
                 resume = suggest(options, "gputui resume")
-                raise Exit(1, f"{waiting}, but no scheduler is running; start one with: {resume}")
+                raise Exit(UNREACHABLE, f"{waiting}, but no scheduler is running; start one with: {resume}")
             cause = status.scheduler.cause
             if cause is not None and not runs and not pause_reported:
                 pause_reported = True
@@ -166,7 +166,7 @@ def wait(client: Client, options: Options) -> int:
 def _picked(client: Client, query: PickJobs) -> list[PickedJob]:
     answer = client.ask(query)
     if answer.missing:
-        raise Exit(1, f"no job {', '.join(answer.missing)} in {client.root}")
+        raise Exit(NOT_FOUND, f"no job {', '.join(answer.missing)} in {client.root}")
     if not answer.jobs:
-        raise Exit(1, f"no jobs in {client.root}")
+        raise Exit(NOT_FOUND, f"no jobs in {client.root}")
     return answer.jobs

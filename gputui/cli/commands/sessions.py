@@ -34,7 +34,7 @@ def parser(subcommand: str) -> Parser:
 
 def work(options: Options) -> int:
     sessions = [load_session(host, root) for host, root in remembered()]
-    return print_answer(lambda: {"sessions": sessions}, lambda fmt: render(sessions, fmt), as_json=options.json)
+    return print_answer(lambda: {"sessions": sessions}, lambda fmt: render(sessions, fmt))
 
 
 def render(sessions: list[KnownSession], fmt: OutputFormat) -> list[str]:

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from gputui.cli.command import find_session, parse_job_words
-from gputui.cli.output import Column, Exit, OutputFormat, colour, print_answer, table
+from gputui.cli.output import NOT_FOUND, Column, Exit, OutputFormat, colour, print_answer, table
 from gputui.cli.parser import Options, Parser
 from gputui.core.amounts import moment
 from gputui.core.job import ACTIVE, WORDS
@@ -39,7 +39,7 @@ def parser(subcommand: str) -> Parser:
 
 def work(options: Options) -> int:
     shown = show(find_session(options), options.job, environment=bool(options.env))
-    return print_answer(lambda: shown, lambda fmt: describe(shown, fmt, time.time()), as_json=options.json)
+    return print_answer(lambda: shown, lambda fmt: describe(shown, fmt, time.time()))
 
 
 def show(client: Client, word: str, *, environment: bool = False) -> ShownJob:
@@ -50,7 +50,7 @@ def show(client: Client, word: str, *, environment: bool = False) -> ShownJob:
     else:
         jobs = client.ask(PickJobs(ids, names)).jobs
         if not jobs:
-            raise Exit(1, f"no job {word!r} in {client.root}")
+            raise Exit(NOT_FOUND, f"no job {word!r} in {client.root}")
         if len(jobs) > 1:
             ids_text = ", ".join(str(job.id) for job in jobs[:10])
             raise Exit(1, f"{word!r} matches {len(jobs)} jobs ({ids_text}) in {client.root}; use one id")

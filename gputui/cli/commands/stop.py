@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from gputui.cli.command import INTERRUPTED, find_session, suggest
-from gputui.cli.output import StatusLine, out, say
+from gputui.cli.command import find_session, suggest
+from gputui.cli.output import INTERRUPTED, StatusLine, out, say
 from gputui.cli.parser import Options, Parser
 from gputui.core.amounts import counted
 from gputui.core.events import Mode, Pause, PauseKind

@@ -62,7 +62,7 @@ def work(options: Options) -> int:
         for row in rows
         for line in (f"{row['level']:4}  {row['text']}", *([f"      → {row['advice']}"] if row["advice"] else []))
     ]
-    print_answer(lambda: {"good": not serious, "findings": rows}, lambda _: lines, as_json=options.json)
+    print_answer(lambda: {"good": not serious, "findings": rows}, lambda _: lines)
     return int(serious)
 
 

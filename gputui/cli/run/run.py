@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from gputui.cli.command import suggest_in
 from gputui.cli.follower import Streamer
-from gputui.cli.output import Exit, refuse
+from gputui.cli.output import UNREACHABLE, Exit, refuse
 from gputui.cli.parser import Options
 from gputui.cli.progress import EventLines, ProgressLine, can_rewrite_line, print_summary
 from gputui.core.amounts import counted
@@ -93,7 +93,7 @@ class RunOfJobs:
             self._work(inputs, given_slots)
             status = self._finish()
         except OwnerGone:
-            raise Exit(1, self._holding.why_gone()) from None
+            raise Exit(UNREACHABLE, self._holding.why_gone()) from None
         finally:
             self._holding.let_go(without_successor=True)
             self._reporter.close()
@@ -270,7 +270,7 @@ class RunOfJobs:
     def _finish(self) -> int:
         """Report the result of the run and return the exit status."""
         if not self._owner.alive:
-            raise Exit(1, self._holding.why_gone())
+            raise Exit(UNREACHABLE, self._holding.why_gone())
         snapshot = self._owner.snapshot
         if self._stdin.trouble is not None:
             self._reporter.say(f"{self._stdin.trouble}; all lines before it were run")

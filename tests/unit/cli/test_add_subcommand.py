@@ -12,6 +12,8 @@ import pytest
 from support.sessions import Gputui, only
 from support.wires import FakeOwner
 
+from gputui.cli.output import NOT_FOUND
+
 Spec = dict[str, Any]
 
 
@@ -141,5 +143,5 @@ def test_settings_of_the_project_count_where_no_flag_is(owner: FakeOwner, gputui
 
 def test_a_named_session_is_never_created(gputui: Gputui, tmp_path: Path) -> None:
     told = gputui("add", "--session", str(tmp_path / "none"), "true")
-    assert told.status == 1
+    assert told.status == NOT_FOUND
     assert not (tmp_path / "none").exists()

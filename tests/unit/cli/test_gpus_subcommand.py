@@ -9,6 +9,8 @@ from support.sessions import Answers, Gputui
 from support.sources import valid
 from support.wires import FakeOwner, job
 
+from gputui.cli.output import NOT_FOUND
+
 Slots = list[tuple[str, ...]]
 
 
@@ -72,7 +74,7 @@ def test_more_than_one_is_asked_about(owner: FakeOwner, gputui: Gputui, answers:
     assert owner.events() == []
 
 
-@pytest.mark.parametrize(("word", "status"), [("-9", 1), ("zero", 2), ("--now", 2)])
+@pytest.mark.parametrize(("word", "status"), [("-9", NOT_FOUND), ("zero", 2), ("--now", 2)])
 def test_an_invalid_list_changes_nothing(owner: FakeOwner, gputui: Gputui, word: str, status: int) -> None:
     assert gputui("gpus", word).status == status
     assert owner.events() == []

@@ -8,6 +8,8 @@ import pytest
 from support.sessions import Answers, Gputui, only
 from support.wires import FakeOwner, job
 
+from gputui.cli.output import NOT_FOUND
+
 CASES: list[tuple[list[str], list[dict[str, Any]]]] = [
     (["hold", "0"], [{"type": "hold", "job": 0, "seen": {"attempt": 0, "state": "queued"}}]),
     (["release", "1"], [{"type": "release", "job": 1, "seen": {"attempt": 0, "state": "held"}}]),
@@ -126,7 +128,7 @@ def test_without_a_terminal_only_named_jobs_need_no_yes(jobs: FakeOwner, gputui:
 
 def test_an_unknown_job_prevents_the_whole_request(jobs: FakeOwner, gputui: Gputui) -> None:
     told = gputui("kill", "2", "99", "-y")
-    assert told.status == 1
+    assert told.status == NOT_FOUND
     assert "#99" in told.err
     assert jobs.events() == []
 
@@ -134,7 +136,7 @@ def test_an_unknown_job_prevents_the_whole_request(jobs: FakeOwner, gputui: Gput
 @pytest.mark.parametrize("words", [["suspend", "--all"], ["rerun", "--failed"], ["rm", "--succeeded"]])
 def test_an_empty_selection_is_an_error(owner: FakeOwner, gputui: Gputui, words: list[str]) -> None:
     told = gputui(*words)
-    assert told.status == 1
+    assert told.status == NOT_FOUND
     assert "nothing was changed" in told.err
 
 

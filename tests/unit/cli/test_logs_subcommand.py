@@ -18,6 +18,7 @@ from support.waiting import PATIENCE
 from support.wires import FakeOwner, job
 
 from gputui.cli.commands.logs import start_of_last
+from gputui.cli.output import NOT_FOUND
 
 EVIL = b"one\n\x1b]0;owned\x07two\x1b[31m\n 10%\r 50%\r100%\nlast\xff"
 
@@ -103,7 +104,7 @@ def test_err_and_earlier_attempts(owner: FakeOwner, gputui: Gputui, tmp_path: Pa
     assert gputui("logs", "0", "--err").out == "ERR\n"
     assert gputui("logs", "0", "--attempt", "1").out == "OUT1\n"
     assert gputui("logs", "0", "--attempt", "1", "--err").status == 1
-    assert gputui("logs", "0", "--attempt", "7").status == 1
+    assert gputui("logs", "0", "--attempt", "7").status == NOT_FOUND
 
 
 def test_a_job_without_output_shows_why_it_waits(owner: FakeOwner, gputui: Gputui) -> None:

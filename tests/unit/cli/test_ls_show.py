@@ -15,7 +15,7 @@ from support.sources import valid
 from support.wires import FakeOwner, job
 
 from gputui.cli.commands import ls as listing
-from gputui.cli.output import Column, OutputFormat, table
+from gputui.cli.output import NOT_FOUND, Column, OutputFormat, table
 from gputui.session.messages import Listed
 from gputui.views.format import cut, width
 
@@ -137,8 +137,8 @@ def test_states_ids_and_names_filter(owner: FakeOwner, gputui: Gputui) -> None:
 
 
 def test_an_unknown_job_is_an_error(owner: FakeOwner, gputui: Gputui) -> None:
-    assert gputui("ls", "99").status == 1
-    assert gputui("show", "nobody").status == 1
+    assert gputui("ls", "99").status == NOT_FOUND
+    assert gputui("show", "nobody").status == NOT_FOUND
 
 
 def test_show_has_history_settings_and_attempts(owner: FakeOwner, gputui: Gputui) -> None:

@@ -14,6 +14,7 @@ from support.wires import FakeOwner, job, listed
 
 from gputui.cli.commands import scheduler
 from gputui.cli.commands import stop as stopping
+from gputui.cli.output import NOT_FOUND, UNREACHABLE
 from gputui.session.client import Client
 from gputui.session.lock import find_leftover_processes
 
@@ -107,13 +108,13 @@ def test_wait_reports_a_pause_once(owner: FakeOwner, gputui: Gputui, monkeypatch
 def test_wait_fails_without_a_scheduler(owner: FakeOwner, gputui: Gputui) -> None:
     owner.jobs, owner.owner = {0: job(0)}, None
     told = gputui("wait")
-    assert told.status == 1
+    assert told.status == UNREACHABLE
     assert "gputui resume" in told.err
 
 
 @pytest.mark.parametrize("words", [["wait", "9"], ["wait"]])
 def test_waiting_for_no_jobs_is_an_error(owner: FakeOwner, gputui: Gputui, words: list[str]) -> None:
-    assert gputui(*words).status == 1
+    assert gputui(*words).status == NOT_FOUND
 
 
 # stop

@@ -11,6 +11,7 @@ from support.wires import FakeOwner
 
 from gputui.__main__ import _normalize
 from gputui.cli.commands import SUBCOMMANDS
+from gputui.cli.output import NOT_FOUND
 from gputui.session.client import NeedsSession, chosen, nearest
 from gputui.session.control.connection import NoSession
 
@@ -105,7 +106,7 @@ def test_inside_a_job_other_commands_need_a_session(
 
 def test_without_a_session_the_error_says_how_to_start_one(gputui: Gputui) -> None:
     told = gputui("ls")
-    assert told.status == 1
+    assert told.status == NOT_FOUND
     assert "gputui run FILE" in told.err
     with pytest.raises(NoSession):
         chosen("ls")

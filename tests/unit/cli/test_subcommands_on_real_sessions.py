@@ -14,6 +14,8 @@ from support.sessions import GPUTUI, Home, reap, said
 from support.sources import valid
 from support.waiting import until
 
+from gputui.cli.output import NOT_FOUND, UNREACHABLE
+
 Done = subprocess.CompletedProcess[str]
 
 
@@ -76,7 +78,7 @@ def test_json_has_the_promised_shapes(sh: Shell) -> None:
 
 
 def test_hold_release_priority_move_edit_rm(sh: Shell) -> None:
-    sh("pause", status=1)
+    sh("pause", status=NOT_FOUND)
     sh("add", "--hold", "--name", "a", "echo one")
     sh("pause")
     sh("add", "echo two")
@@ -124,7 +126,7 @@ def test_following_a_log_ends_with_the_job(sh: Shell) -> None:
 
 
 def test_drain_lets_running_jobs_end(sh: Shell) -> None:
-    sh("gpus", "cpu:1", status=1)
+    sh("gpus", "cpu:1", status=NOT_FOUND)
     sh("add", "sleep 0.5")
     sh("gpus", "cpu:1")
     sh("add", "sleep 0.5")
@@ -179,7 +181,7 @@ def test_a_read_only_session_is_one_line_of_error(sh: Shell) -> None:
     sh("stop")
     with read_only(sh.directory):
         for words in (["add", "true"], ["add", "--no-start", "true"], ["hold", "0"]):
-            told = sh(*words, status=1)
+            told = sh(*words, status=UNREACHABLE)
             assert not told.stdout
             assert "Read-only file system; to continue it, copy the directory" in told.stderr
             assert told.stderr.count("\n") == 1
@@ -190,7 +192,7 @@ def test_no_start_adds_without_a_daemon(sh: Shell) -> None:
     sh("add", "--no-start", "true")
     assert sh.home.members() == []
     assert sh.state(0) == "queued"
-    sh("wait", status=1)
+    sh("wait", status=UNREACHABLE)
 
 
 def test_inside_a_job_add_uses_its_session_and_kill_needs_one(sh: Shell) -> None:
