@@ -36,7 +36,7 @@ def parse_batch(data: bytes, origin: str) -> list[Draft]:
             draft = _draft(written)
             outfile = draft.settings.outfile
             if outfile in first_lines:
-                raise BadValue(f"outfile {outfile} is already used on line {first_lines[outfile]}")
+                raise BadValue(f"outfile {outfile} is already used on line {first_lines[outfile]}; choose another")
             first_lines[outfile] = begins
             drafts.append(draft)
         except (BadValue, BadTable) as bad:
