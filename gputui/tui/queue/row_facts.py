@@ -143,19 +143,12 @@ class ResultShape:
 NO_RESULT_SHAPE = ResultShape()
 
 
-@dataclass(frozen=True)
-class BestResult:
-    job: JobId
-    text: str
-
-
-def best_result(snapshot: Snapshot) -> BestResult | None:
+def best_result(snapshot: Snapshot) -> str:
+    """Return the best value of the main metric, or an empty text if there is none."""
     results = snapshot.results.get(snapshot.best) if snapshot.best is not None else None
     metric = snapshot.metric
     metric_result = results.get(metric.name, metric.direction) if results is not None and metric is not None else None
-    if metric_result is None or snapshot.best is None:
-        return None
-    return BestResult(snapshot.best, NumberShape.of(metric_result.best).text(metric_result.best))
+    return NumberShape.of(metric_result.best).text(metric_result.best) if metric_result is not None else ""
 
 
 def result_shape(snapshot: Snapshot, some_results: JobResults | None, before: ResultShape) -> ResultShape:

@@ -21,7 +21,6 @@ Key = tuple[Any, ...]
 """The sort key of a row. Its last element is the id of the job."""
 Keys = list[Key | None]
 """The keys of all jobs from the first id on, with None for removed jobs."""
-KeyGenerator = Generator[None, None, Keys]
 QUEUE_ORDER = "queue"
 TIME = "time"
 METRIC, SECOND = "metric", "second"
@@ -351,8 +350,11 @@ class Rows:
     # Changing the view
 
     def rebuild(self, snapshot: Snapshot) -> None:
-        key_of = self._key_of(self.sort)
-        self._take_keys(snapshot, [None if job.archived else key_of(job) for job in snapshot.jobs])
+        self._take_keys(snapshot, self.keys_for(snapshot, self.sort))
+
+    def keys_for(self, snapshot: Snapshot, sort: str) -> Keys:
+        key_of = self._key_of(sort)
+        return [None if job.archived else key_of(job) for job in snapshot.jobs]
 
     def _take_keys(self, snapshot: Snapshot, keys: Keys) -> None:
         self._out_of_place = False
@@ -360,8 +362,8 @@ class Rows:
         self._order = sorted(key for key in keys if key is not None)
         self.restrict(snapshot)
 
-    def compute_keys(self, snapshot: Snapshot, sort: str) -> KeyGenerator:
-        """Compute the keys for another sort order in slices, without changing the view."""
+    def compute_keys(self, snapshot: Snapshot, sort: str) -> Generator[None, None, Keys]:
+        """Do the same as `keys_for`, but yield in between."""
         key_of, keys = self._key_of(sort), Keys()
         for number, job in enumerate(snapshot.jobs):
             keys.append(None if job.archived else key_of(job))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
 from itertools import islice
-from math import inf
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -21,6 +19,7 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input
+from textual.worker import Worker
 
 from gputui.core.events import Seen
 from gputui.core.job import DEFAULT_PRIORITY, Active, Job, JobId
@@ -29,6 +28,7 @@ from gputui.core.slots import DeviceKind
 from gputui.core.snapshot import Snapshot
 from gputui.logs.plain import plain
 from gputui.tui.chrome import Band
+from gputui.tui.log.view import run_in_slices
 from gputui.tui.text import Pieces, blank, width_of
 from gputui.tui.theme import Look, palette_of
 from gputui.views.format import cut, width
@@ -37,7 +37,7 @@ from gputui.views.waiting import Reason
 
 from .columns import LEAST_NAME, ColumnLayout, TableShape, layout, width_needed
 from .row_facts import ResultShape, RowContext, RowFacts, best_result, gpus_of, result_shape
-from .rows import METRIC, QUEUE_ORDER, SHOWN_STATES, Filter, KeyGenerator, Rows, Tab
+from .rows import METRIC, QUEUE_ORDER, SHOWN_STATES, Filter, Keys, Rows, Tab
 
 LEAST_PLACE, LEAST_NODE, MOST_PLACE = 3, 5, 8
 """Widths of the column of GPUs: at least, at least on a cluster, and at most."""
@@ -50,8 +50,6 @@ LEARN_BATCH = 500
 """Number of jobs whose parameters are read in one batch. It is limited so that the screen is not blocked."""
 LONG = 4000
 """Number of jobs above which a queue is sorted in slices."""
-SORT_SLICE = 0.012
-"""Seconds that one slice of sorting may take."""
 LEAST_FILTER = 4
 """Minimum width of the filter in the band."""
 MANY = 2_000
@@ -109,9 +107,6 @@ class QueueTable(ScrollView, can_focus=True):
         """The table width for which the columns were chosen."""
         self._unlearnt: Iterator[Job]
         self._learning: Timer | None = None
-        self._sorting: KeyGenerator | None = None
-        """The unfinished sorting of a long queue."""
-        self._after_sorting: list[Callable[[], None]] = []
         self._rebuild(snapshot)
 
     def on_mount(self) -> None:
@@ -146,7 +141,7 @@ class QueueTable(ScrollView, can_focus=True):
             count = self.snapshot.count(*SHOWN_STATES[tab])
             parts += [(f"{tab} ", look), (f"{count:,}", Look.FAILURE if tab is Tab.FAILED and count else look), gap]
         best = best_result(self.snapshot)
-        right = [(f"★ #{best.job} {best.text}", Look.BEST)] if best is not None else []
+        right = [(f"★ #{self.snapshot.best} {best}", Look.BEST)] if best else []
         used = width_of([*parts, gap, *right]) + len("2 Queue ")
         if words := self._restrictions(self.band.size.width - used):
             text = (words, Look.FOCUS_BOLD)
@@ -409,46 +404,41 @@ class QueueTable(ScrollView, can_focus=True):
         filter: Filter | None = None,
         sort: str | None = None,
         reverse: bool | None = None,
+        to_top: bool = False,
     ) -> None:
-        rows = self.rows
+        """Change the tab, the filter or the order. A long queue is sorted in slices so that keys are handled in
+        between. A new view replaces an unfinished one. `to_top` moves the cursor to the first row afterwards.
+        """
+        rows, jobs = self.rows, self.snapshot.jobs
         rows.tab = tab if tab is not None else rows.tab
         rows.filter = filter if filter is not None else rows.filter
         turned = reverse if reverse is not None else rows.reverse
-        self._sorting = None
+        self.workers.cancel_group(self, "sort")
         if sort is None or sort == rows.sort:
             rows.reverse = turned
             rows.restrict(self.snapshot)
-            self._update_view()
+            self._update_view(to_top=to_top)
             return
-        self._after_sorting = [self._update_view]
-        self._sorting = keys = rows.compute_keys(self.snapshot, sort)
-        is_long = len(self.snapshot.jobs) > LONG
-        if is_long:
-            rows.restrict(self.snapshot)  # the tab and the filter are applied at once
-        self._sort_slice(sort, turned, self.snapshot.jobs, keys, SORT_SLICE if is_long else inf)
 
-    def _sort_slice(self, sort: str, reverse: bool, jobs: tuple[Job, ...], keys: KeyGenerator, seconds: float) -> None:
-        """Sort for the given time. A long queue is sorted in slices so that keys are handled in between, and a new sort
-        replaces an unfinished one.
-        """
-        if self._sorting is not keys:
+        def take(keys: Keys) -> None:
+            rows.reverse = turned
+            rows.take_order(self.snapshot, sort, keys, jobs)
+            self._update_view(to_top=to_top)
+
+        async def sort_in_slices() -> None:
+            take(await run_in_slices(rows.compute_keys(self.snapshot, sort)))
+
+        if len(jobs) <= LONG:
+            take(rows.keys_for(self.snapshot, sort))
             return
-        until = time.monotonic() + seconds
-        try:
-            while time.monotonic() < until:
-                next(keys)
-        except StopIteration as ended:
-            self._sorting = None
-            self.rows.reverse = reverse
-            self.rows.take_order(self.snapshot, sort, ended.value, jobs)
-            for call in self._after_sorting:
-                call()
-        else:
-            self.set_timer(0.001, lambda: self._sort_slice(sort, reverse, jobs, keys, seconds))
+        rows.restrict(self.snapshot)  # the tab and the filter are applied at once
+        _: Worker[None] = self.run_worker(sort_in_slices, group="sort")
 
-    def _update_view(self) -> None:
+    def _update_view(self, *, to_top: bool) -> None:
         self._resize_rows()
         self._settle_cursor()
+        if to_top:
+            self.action_edge(False)
         self._scroll_to_cursor()
         self.refresh()
         self.post_message(self.ViewChanged())
@@ -456,11 +446,7 @@ class QueueTable(ScrollView, can_focus=True):
     def sort_by(self, column: str) -> None:
         """Sort by a column and go to the top. Sorting by the same column again reverses the order."""
         reverse = column != QUEUE_ORDER and self.rows.sort == column and not self.rows.reverse
-        self.set_view(sort=column, reverse=reverse)
-        if self._sorting is None:
-            self.action_edge(False)
-        else:
-            self._after_sorting.append(lambda: self.action_edge(False))
+        self.set_view(sort=column, reverse=reverse, to_top=True)
 
     # Marks
 

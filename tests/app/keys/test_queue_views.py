@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 from support.app import LONG, Stage, on_stage, simulated_slots, spec
 from textual.widgets import Input
 
@@ -9,6 +11,7 @@ from gputui.core.job import StateName
 from gputui.session.control.handlers import Details
 from gputui.session.saved_state import load_order, save_order
 from gputui.tui.layout import Pane
+from gputui.tui.queue import table
 from gputui.tui.queue.rows import PARAMETER, QUEUE_ORDER, TIME, Tab
 
 LR = PARAMETER + "lr"
@@ -102,6 +105,26 @@ async def test_s_sorts_by_the_column_of_a_letter_and_s_s_restores_the_queue_orde
     assert stage.table.rows.sort == LR
     await stage.press("s", "s")
     assert (stage.table.rows.sort, stage.shown) == (QUEUE_ORDER, [2, 1, 0])
+
+
+@on_stage(size=(200, 40))
+async def test_a_long_queue_is_sorted_in_slices_and_the_newest_order_wins(stage: Stage) -> None:
+    await stage.add("train --lr 3", "train --lr 1", "train --lr 2", hold=True)
+    with patch.object(table, "LONG", 0):
+        stage.table.set_view(sort="id")
+        assert stage.table.rows.sort == QUEUE_ORDER, "nothing is sorted at once"
+        stage.table.set_view(sort=QUEUE_ORDER)
+        await stage.until(lambda: not any(each.group == "sort" for each in stage.app.workers), "the sort has ended")
+        assert stage.table.rows.sort == QUEUE_ORDER
+        stage.table.set_view(sort=LR)
+        await stage.until(lambda: stage.table.rows.sort == LR, "it is sorted")
+        assert stage.shown == [1, 2, 0]
+        stage.table.move_to(0)
+        stage.table.sort_by(LR)
+        assert stage.table.rows.reverse, "the order of the same column is only turned"
+        stage.table.sort_by("id")
+        await stage.until(lambda: stage.table.rows.sort == "id", "it is sorted")
+        assert (stage.shown, stage.table.cursor) == ([0, 1, 2], 0)
 
 
 @on_stage(size=(200, 40))
