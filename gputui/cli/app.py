@@ -235,7 +235,7 @@ class AppSession:
             first=lambda main: self._on_ready(main, notices),
             keys=keys,
             theme=options.theme or config.get("theme")[0],
-            read_only=options.read_only or bridge.only_looks,
+            read_only=options.read_only or bridge.read_only,
             colours=colours(),
             ascii_signs=options.ascii or not locale_is_utf8(),
             cell_diff=not options.no_diff,
@@ -301,7 +301,7 @@ class AppSession:
 
         from .progress import closing_lines
 
-        snapshot, daemon, root = bridge.snapshot, bridge.daemon_pid, None if bridge.only_looks else bridge.root
+        snapshot, daemon, root = bridge.snapshot, bridge.daemon_pid, None if bridge.read_only else bridge.root
         bridge.close()
         if parting:
             say_to_terminal(f"gputui: {plain(parting)}")

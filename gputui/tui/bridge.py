@@ -60,7 +60,7 @@ Post = Callable[[Callable[[], None]], object]
 class Bridge:
     """The session as the screen sees it. If there is no session, the snapshot is empty and commands are refused."""
 
-    only_looks = False
+    read_only = False
     """Whether another process owns the session."""
 
     def __init__(self, hold: Callable[[Callable[[], None]], OwnedSession] | None = None) -> None:
@@ -288,7 +288,7 @@ class Question(NamedTuple):
 class WatchBridge(Bridge):
     """A read-only view of a session that another process owns. A thread polls that process."""
 
-    only_looks = True
+    read_only = True
 
     def __init__(self, paths: Paths) -> None:
         super().__init__()
@@ -309,16 +309,16 @@ class WatchBridge(Bridge):
 
     def take(self) -> list[str]:
         """Start polling. Raise SessionError if the first poll fails."""
-        looking = None
+        connection = None
         if self._shown is None:
             try:
-                looking = WatchConnection(self._paths.private)
-                looking.catch_up()
+                connection = WatchConnection(self._paths.private)
+                connection.catch_up()
             except (ClientError, OSError) as error:
                 raise SessionError(f"cannot watch {self._paths.root}: {error}") from None
-            self._show(looking)
+            self._show(connection)
         self._stop = stop = threading.Event()
-        start_thread(lambda: self._watch(looking, stop), "gputui watch")
+        start_thread(lambda: self._watch(connection, stop), "gputui watch")
         return []
 
     def let_go(self) -> None:
@@ -373,30 +373,30 @@ class WatchBridge(Bridge):
 
     # The polling thread
 
-    def _watch(self, looking: WatchConnection | None, stop: threading.Event) -> None:
+    def _watch(self, connection: WatchConnection | None, stop: threading.Event) -> None:
         while not stop.is_set():
             try:
-                looking = looking or WatchConnection(self._paths.private)
-                self._answer_questions(looking)
-                if looking.catch_up():
-                    self._show(looking)
+                connection = connection or WatchConnection(self._paths.private)
+                self._answer_questions(connection)
+                if connection.catch_up():
+                    self._show(connection)
                 self._seen = time.time()
                 if self._unseen is not None:
                     self._unseen = None
                     self._changed()
             except (NoOwner, ClientError, OSError) as error:
-                _close(looking)
-                looking = None
+                _close(connection)
+                connection = None
                 self._set_unseen(NO_SCHEDULER if isinstance(error, NoOwner) else str(error))
             self._wanted.wait(POLL_SECONDS)
             self._wanted.clear()
-        _close(looking)
+        _close(connection)
 
-    def _answer_questions(self, looking: WatchConnection) -> None:
+    def _answer_questions(self, connection: WatchConnection) -> None:
         while self._questions:
             question = self._questions.popleft()
             try:
-                reply = looking.ask(question.question, question.kind)
+                reply = connection.ask(question.question, question.kind)
             except (NoOwner, OwnerStopped, OSError):  # ask the next scheduler
                 self._questions.appendleft(question)
                 raise
@@ -404,8 +404,8 @@ class WatchBridge(Bridge):
                 continue  # the question has no answer
             self.post(partial(question.then, reply))
 
-    def _show(self, looking: WatchConnection) -> None:
-        snapshot, directories = looking.joined.snapshot, looking.joined.directories
+    def _show(self, connection: WatchConnection) -> None:
+        snapshot, directories = connection.joined.snapshot, connection.joined.directories
         if snapshot is None or directories is None:
             return
         if self._session not in (None, directories.session):
@@ -414,7 +414,7 @@ class WatchBridge(Bridge):
             return
         self._session = directories.session
         before, self._shown = self._shown, snapshot
-        self._devices = looking.joined.picture or self._devices
+        self._devices = connection.joined.picture or self._devices
         self._directories = Directories(
             self._paths.root, directories.layout.prefix, directories.layout.job_dir, former=directories.former
         )  # fmt: skip
@@ -459,9 +459,9 @@ def _differing(snapshot: Snapshot, before: Snapshot | None) -> set[JobId]:
     }
 
 
-def _close(looking: WatchConnection | None) -> None:
-    if looking is not None:
-        looking.close()
+def _close(connection: WatchConnection | None) -> None:
+    if connection is not None:
+        connection.close()
 
 
 # Quitting

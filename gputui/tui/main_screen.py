@@ -25,7 +25,7 @@ from gputui.session.control.handlers import pid_of
 from gputui.session.messages import Outcome
 from gputui.session.saved_state import load_order, save_order
 from gputui.tui.actions.devices import ask_which
-from gputui.tui.actions.looking import ErrorVisit
+from gputui.tui.actions.display import ErrorVisit
 from gputui.tui.actions.offered import offered
 from gputui.tui.actions.table import ACTIONS, BY_NAME, bindings
 from gputui.tui.dialogs.device import DeviceScreen

@@ -116,7 +116,7 @@ def describe_order(snapshot: Snapshot, jobs: Sequence[Job]) -> str:
 
 def leave(main: MainScreen) -> None:
     snapshot = main.snapshot
-    if main.bridge.only_looks or not main.bridge.has_session or not has_pending_work(snapshot):
+    if main.bridge.read_only or not main.bridge.has_session or not has_pending_work(snapshot):
         main.host.leave(Way.DETACH)
         return
     started = "started" if snapshot.count(StateName.SUSPENDED) else "running"

@@ -19,7 +19,7 @@ from gputui.logs.line_index import read_tail
 from gputui.logs.plain import plain
 from gputui.session.control.handlers import Details
 from gputui.session.job_directories import INFO, commits_in
-from gputui.tui.actions.looking import show_log
+from gputui.tui.actions.display import show_log
 from gputui.tui.actions.offered import offer
 from gputui.tui.actions.table import view_bindings
 from gputui.tui.chart import Chart, ChartCurve

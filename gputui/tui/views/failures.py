@@ -17,11 +17,11 @@ from gputui.core.job import Held, Job, JobId, JobSpec, Waiting
 from gputui.core.snapshot import Snapshot, changed_places
 from gputui.logs.crashes.excerpts import Excerpt, excerpt
 from gputui.logs.plain import plain
-from gputui.tui.actions.looking import show_log
+from gputui.tui.actions.display import show_log
 from gputui.tui.actions.scheduler import rerun_and_resume
 from gputui.tui.actions.table import view_bindings
 from gputui.tui.chrome import LinesView, Offer, OfferedKeys
-from gputui.tui.dialogs.replace_form import ReplaceForm, likely_changed
+from gputui.tui.dialogs.forms import ReplaceForm, likely_changed
 from gputui.tui.text import Line, Piece, blank, table, table_width
 from gputui.tui.theme import Ground, Look
 from gputui.views.failures import FailureGroup, Failures, device_count, error_message, jobs_with_common_parameters

@@ -13,7 +13,7 @@ from gputui.core.amounts import duration_words, moment
 from gputui.core.job import Job
 from gputui.core.snapshot import changed_places
 from gputui.core.spans import RecordedSpan
-from gputui.tui.actions.looking import show_log
+from gputui.tui.actions.display import show_log
 from gputui.tui.actions.offered import offer
 from gputui.tui.actions.table import view_bindings
 from gputui.tui.chrome import LinesView, Offer, OfferedKeys

@@ -20,13 +20,12 @@ from textual.widgets import Input, Static
 from gputui.core.events import JobCommand, Kill, Move, MoveTarget, Notify, Pause, Rerun, Seen, Settings, UserCommand
 from gputui.core.job import JobId, StateName
 from gputui.session.messages import Commands
-from gputui.tui.actions.looking import show_log
+from gputui.tui.actions.display import show_log
 from gputui.tui.actions.table import ACTIONS
 from gputui.tui.dialogs.ask import Ask, Dialog, Pick, Reading
 from gputui.tui.dialogs.choosers import MetricChooser, SortPrompt
 from gputui.tui.dialogs.device import DeviceScreen
-from gputui.tui.dialogs.forms import JobForm, SweepForm
-from gputui.tui.dialogs.replace_form import ReplaceForm
+from gputui.tui.dialogs.forms import JobForm, ReplaceForm, SweepForm
 from gputui.tui.views.base import FullView
 from gputui.tui.views.curves import CurvesView
 from gputui.tui.views.details import DetailsView
