@@ -17,7 +17,7 @@ from gputui.tui.theme import Look, bold
 
 from . import occupants, page
 from .occupants import UNKNOWN, View, command_of, device_name, leftover_of, occupant, short
-from .page import Page, PageLine, Room, spot
+from .page import Page, PageLine, Room, section
 from .rows import GRAPH_SECONDS, device_bar, entries, history_columns, load_look, occupant_pieces
 
 # Processes
@@ -231,7 +231,7 @@ def lines_below(view: View, room: Room) -> list[PageLine]:
     for row in range(rows):
         users_row = users[row] if row < len(users) else []
         two = machine[row] if row < len(machine) else []
-        page_lines.append((spot(users_row, half, band=not row), spot(two, room.width - half, band=not row)))
+        page_lines.append((section(users_row, half, band=not row), section(two, room.width - half, band=not row)))
     return page_lines
 
 
@@ -248,7 +248,7 @@ def _users_line(view: View, width: int) -> PageLine:
         pieces.append((f"{all_totals.free} free   ", Look.PAST))
     if all_totals.lost:
         pieces.append((f"{all_totals.lost} lost", Look.FAILURE_BOLD))
-    return (spot(pieces, width, band=True),)
+    return (section(pieces, width, band=True),)
 
 
 def _cards(count: int, view: View) -> str:
@@ -286,12 +286,12 @@ def _machine_line(view: View, width: int) -> PageLine:
     machine = view.machine
     pieces = [(" Host   ", Look.TEXT)]
     if machine is None:
-        return (spot([*pieces, ("loading …", Look.PAST)], width, band=True),)
+        return (section([*pieces, ("loading …", Look.PAST)], width, band=True),)
     busy = "–" if machine.busy is None else f"{machine.busy:.0f} %"
     for name, text in (("CPU", busy), ("RAM", _of(machine.memory_used, machine.memory_total, "/")),
                        ("disk", _of(machine.disk_used, machine.disk_total, "/")), ("load", _load(view))):  # fmt: skip
         pieces += [(f"{name} ", Look.PAST), (f"{text}   ", Look.TEXT)]
-    return (spot(pieces, width, band=True),)
+    return (section(pieces, width, band=True),)
 
 
 def _machine_table(view: View, width: int) -> list[list[Piece]]:
@@ -393,15 +393,15 @@ def full(view: View, room: Room) -> Page:
     host = view.picture.host
     cards = (*([host_card(host)] if host is not None else []), *view.picture.devices)
     below = lines_below(view, room)
-    notes: list[PageLine] = [(spot([entry], room.width),) for entry in entries(view) if isinstance(entry, tuple)]
+    notes: list[PageLine] = [(section([entry], room.width),) for entry in entries(view) if isinstance(entry, tuple)]
     number = max((len(str(card.sample.index)) for card in cards), default=1)
     fields = FullFields.of(room.width, number)
     lines = _lines_each(room.height - len(below) - len(notes) - 1, len(cards), narrow=fields.narrow)
     blocks = [line for card in cards for line in _block(card, view, fields, lines, room.width)]
     while blocks and not any(text.strip() for text, _ in blocks[-1][0].pieces):
         blocks.pop()
-    middle = [*notes, *blocks, *([(spot(_scale(fields), room.width),)] if cards else [])]
-    blank_line: PageLine = (spot([], room.width),)
+    middle = [*notes, *blocks, *([(section(_scale(fields), room.width),)] if cards else [])]
+    blank_line: PageLine = (section([], room.width),)
     if len(middle) + len(below) < room.height and not fields.narrow:
         middle.append(blank_line)
     beside = fields.listing.heading() if _lists_processes(view) else "job" if view.picture.devices else ""
@@ -443,8 +443,8 @@ def _block(card: DevicePicture, view: View, fields: FullFields, lines: int, widt
     now, used = _now(card, fields, drawn)
     rows = fields.row(_head(card, fields)[:drawn], graph, now, memory, used, listed(view, card, fields.listing, drawn))
     key = sample.key if sample.key != HOST else None
-    block: list[PageLine] = [(spot(row, width, key),) for row in rows]
-    return block + [(spot([], width),)] * (lines - drawn)
+    block: list[PageLine] = [(section(row, width, key),) for row in rows]
+    return block + [(section([], width),)] * (lines - drawn)
 
 
 def _head(card: DevicePicture, fields: FullFields) -> list[Line]:

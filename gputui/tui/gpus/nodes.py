@@ -15,12 +15,12 @@ from gputui.core.snapshot import Snapshot
 from gputui.gpus.picture import DevicePicture, DevicesPicture
 from gputui.gpus.sample import NodeSample, node_of
 from gputui.logs.plain import plain
-from gputui.tui.text import Piece, blank, ljust, rjust, width_of
+from gputui.tui.text import Line, Piece, blank, ljust, rjust, width_of
 from gputui.tui.theme import Look, bold
 
 from . import occupants
 from .occupants import View
-from .page import Page, PageLine, Room, Spot, sparkline, spot
+from .page import Page, PageLine, Room, section, sparkline
 from .rows import history_columns, load_look
 
 NAME = 12
@@ -51,12 +51,12 @@ def page(view: View, room: Room) -> Page:
     groups = grouped(view.picture)
     notice = _notice(view.picture, view.now)
     rows = 2 if room.full or _line_count(groups, room.width, CELL, 2) + len(notice) <= room.height else 1
-    page_lines: list[PageLine] = [(spot(line, room.width),) for line in notice]
+    page_lines: list[PageLine] = [(section(line, room.width),) for line in notice]
     for group in groups:
         page_lines += _lines(group, view, room.width, rows)
     if not page_lines:
         words = " querying the cluster …" if view.picture.looking else " no node has a GPU"
-        page_lines = [(spot([(words, Look.PAST)], room.width),)]
+        page_lines = [(section([(words, Look.PAST)], room.width),)]
     tail = _tail(view.picture)
     return Page(tuple(page_lines), _head(view, room.width - room.title - width_of(tail)), tail)
 
@@ -148,9 +148,9 @@ def _lines(group: NodeGroup, view: View, width: int, rows: int) -> list[PageLine
             blocks.append(_closed_cell(closed, group.node, view, room, rows))
         for row in range(rows):
             name = _name(group.node, row, rows) if first else []
-            line = [spot(name, NAME), *(block[row] for block in blocks)]
-            used = sum(part.width for part in line)
-            node_lines.append((*line, spot([], max(0, width - used))) if used < width else tuple(line))
+            line = [section(name, NAME), *(block[row] for block in blocks)]
+            used = sum(width_of(part.pieces) for part in line)
+            node_lines.append((*line, section([], max(0, width - used))) if used < width else tuple(line))
         if closed and start + beside >= len(open_gpus) and len(shown) < beside:
             break
     return node_lines
@@ -171,16 +171,16 @@ def _name(node: NodeSample, row: int, rows: int) -> list[Piece]:
     return [blank(1), (ljust(plain(node.name), NAME - 2), bold(look))]
 
 
-def _closed_cell(gpus: list[DevicePicture], node: NodeSample, view: View, room: int, rows: int) -> list[Spot]:
+def _closed_cell(gpus: list[DevicePicture], node: NodeSample, view: View, room: int, rows: int) -> list[Line]:
     look = Look.FAILURE if node.standing is NodeState.DOWN else Look.WARNING
     indices = " " + " ".join(str(gpu.sample.index) for gpu in gpus)
     by = "closed by the admin" if node.standing is not NodeState.DOWN else "down"
     key = gpus[0].sample.key
     reason = _closed_reason(node, view.now)
     if rows == 1:
-        return [spot([(f"{indices} ", Look.PAST), (f"{by}: {reason}" if reason else by, look)], room, key)]
+        return [section([(f"{indices} ", Look.PAST), (f"{by}: {reason}" if reason else by, look)], room, key)]
     first = [(f"{indices} ", Look.PAST), (by, bold(look))]
-    return [spot(first, room, key), spot([blank(len(indices) + 1), (reason, look)], room, key)]
+    return [section(first, room, key), section([blank(len(indices) + 1), (reason, look)], room, key)]
 
 
 def _closed_reason(node: NodeSample, now: float) -> str:
@@ -194,7 +194,7 @@ def _closed_reason(node: NodeSample, now: float) -> str:
 # GPUs
 
 
-def _cell(gpu: DevicePicture, group: NodeGroup, view: View, wide: int, rows: int) -> list[Spot]:
+def _cell(gpu: DevicePicture, group: NodeGroup, view: View, wide: int, rows: int) -> list[Line]:
     index = [(rjust(str(gpu.sample.index), 2), Look.PAST), blank(1)]
     if gpu.jobs:
         drawn = _our_cell(gpu, view, wide - 4, rows)
@@ -203,7 +203,9 @@ def _cell(gpu: DevicePicture, group: NodeGroup, view: View, wide: int, rows: int
     else:
         drawn = _free_cell(gpu, group)
     lines = [*drawn, *([[]] * rows)][:rows]
-    return [spot([*(index if row == 0 else [blank(3)]), *line], wide, gpu.sample.key) for row, line in enumerate(lines)]
+    return [
+        section([*(index if row == 0 else [blank(3)]), *line], wide, gpu.sample.key) for row, line in enumerate(lines)
+    ]
 
 
 def _our_cell(gpu: DevicePicture, view: View, room: int, rows: int) -> list[list[Piece]]:

@@ -7,24 +7,14 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from gputui.gpus.history import HistoryColumn, LoadOwner
-from gputui.tui.text import Piece, Pieces, blank, fit, merged
-from gputui.tui.theme import LOADS, OTHERS_LOADS, STEPS, Look
+from gputui.tui.text import Line, Piece, Pieces, blank, fit, merged
+from gputui.tui.theme import LOADS, OTHERS_LOADS, STEPS, Ground, Look
 
 # The page
 
 
-class Spot(Struct, frozen=True):
-    """A section of a line, padded to its width."""
-
-    pieces: Pieces
-    width: int
-    key: str | None = None
-    """The key of the device that the cursor can select here, or None."""
-    band: bool = False
-    """Whether the background of a band is used."""
-
-
-PageLine = tuple[Spot, ...]
+PageLine = tuple[Line, ...]
+"""Sections side by side. The value of a section is the key of the device that the cursor can select there."""
 
 
 class Page(Struct, frozen=True):
@@ -39,8 +29,8 @@ class Page(Struct, frozen=True):
     def keys(self) -> list[str]:
         """Return the keys of the devices in the order in which the cursor visits them."""
         spots = sorted(
-            ((column, row, spot.key) for row, line in enumerate(self.lines) for column, spot in enumerate(line)
-             if spot.key is not None), key=lambda place: place[:2]
+            ((column, row, str(section.value)) for row, line in enumerate(self.lines)
+             for column, section in enumerate(line) if section.value is not None), key=lambda place: place[:2]
         )  # fmt: skip
         return list(dict.fromkeys(key for _, _, key in spots))
 
@@ -58,9 +48,9 @@ class Room(Struct, frozen=True):
     """Width of the number and title in the band."""
 
 
-def spot(pieces: Pieces, columns: int, key: str | None = None, *, band: bool = False) -> Spot:
-    """Return a spot with its text cut or padded to the given number of columns."""
-    return Spot(tuple(fit(pieces, columns)), columns, key, band)
+def section(pieces: Pieces, columns: int, key: str | None = None, *, band: bool = False) -> Line:
+    """Return a section with its text cut or padded to the given number of columns."""
+    return Line(tuple(fit(pieces, columns)), Ground.BAND if band else Ground.PAGE, value=key)
 
 
 # Graphs and bars

@@ -20,13 +20,13 @@ from gputui.gpus.machine import MachineFacts
 from gputui.gpus.picture import DevicePicture, DevicesPicture
 from gputui.gpus.sample import DeviceSample
 from gputui.tui.chrome import Band
-from gputui.tui.text import with_bar
+from gputui.tui.text import Line, width_of, with_bar
 from gputui.tui.theme import Ground, Palette, palette_of
 
 from . import nodes, rows
 from .full import full
 from .occupants import View
-from .page import Page, PageLine, Room, Spot
+from .page import Page, PageLine, Room
 
 
 def rows_wanted(picture: DevicesPicture, width: int, height: int, *, unfolded: bool = False) -> int:
@@ -140,12 +140,12 @@ class GpuPane(ScrollView, can_focus=True):
         palette = palette_of(self.app.theme)
         width, row = self.scrollable_content_region.width, y + self.scroll_offset.y
         line: PageLine = self._page.lines[row] if row < len(self._page.lines) else ()
-        segments = [segment for spot in line for segment in self._segments(spot, palette)]
+        segments = [segment for section in line for segment in self._segments(section, palette)]
         return Strip(segments).extend_cell_length(width, palette.text).crop(0, width)
 
-    def _segments(self, spot: Spot, palette: Palette) -> list[Segment]:
-        pieces, ground = spot.pieces, Ground.BAND if spot.band else Ground.PAGE
-        if spot.key is not None and self.has_focus and spot.key == self._key():
+    def _segments(self, section: Line, palette: Palette) -> list[Segment]:
+        pieces, ground = section.pieces, section.ground
+        if section.value is not None and self.has_focus and section.value == self._key():
             pieces, ground = (with_bar(pieces), Ground.BAND) if self._page.barred else (pieces, Ground.CURSOR)
         return [Segment(text, palette.on(ground, look)) for text, look in pieces]
 
@@ -184,7 +184,9 @@ class GpuPane(ScrollView, can_focus=True):
 
     def _rows_of_cursor(self) -> list[int]:
         key = self._key()
-        return [row for row, line in enumerate(self._page.lines) if any(spot.key == key for spot in line)] or [0]
+        return [row for row, line in enumerate(self._page.lines) if any(section.value == key for section in line)] or [
+            0
+        ]
 
     def on_focus(self) -> None:
         for y in self._rows_of_cursor():
@@ -195,20 +197,12 @@ class GpuPane(ScrollView, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
-        row = offset.y + self.scroll_offset.y if offset is not None else -1
+        row, start = offset.y + self.scroll_offset.y if offset is not None else -1, 0
         if offset is None or not 0 <= row < len(self._page.lines):
             return
-        spot = _spot_at(self._page.lines[row], offset.x)
-        if spot is not None and spot.key is not None:
-            self._put_cursor(spot.key)
-            if event.chain == 2:
-                self.action_open()
-
-
-def _spot_at(line: PageLine, x: int) -> Spot | None:
-    start = 0
-    for spot in line:
-        if start <= x < start + spot.width:
-            return spot
-        start += spot.width
-    return None
+        for section in self._page.lines[row]:
+            if section.value is not None and start <= offset.x < start + width_of(section.pieces):
+                self._put_cursor(str(section.value))
+                if event.chain == 2:
+                    self.action_open()
+            start += width_of(section.pieces)

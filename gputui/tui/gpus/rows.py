@@ -14,12 +14,12 @@ from gputui.gpus.history import HOST, HOT, HistoryColumn, columns
 from gputui.gpus.picture import DevicePicture, DevicesPicture, SlotState
 from gputui.gpus.sample import DeviceSample, HostSample, Status
 from gputui.logs.plain import plain
-from gputui.tui.text import Piece, bar, blank, ljust, rjust, width_of
+from gputui.tui.text import Line, Piece, bar, blank, ljust, rjust, width_of
 from gputui.tui.theme import Look
 
 from . import occupants, page
 from .occupants import IDLE, Occupant, View, device_name, memory_width, occupant, short, watts
-from .page import Page, PageLine, Room, Spot, spot
+from .page import Page, PageLine, Room, section
 
 # Size and columns
 
@@ -217,14 +217,14 @@ def compact(view: View, room: Room) -> Page:
     return Page(lines, head=((_placed(fields.labels(), room.title), Look.PAST),))
 
 
-def _beside(blocks: list[list[Spot]], many: int) -> tuple[PageLine, ...]:
+def _beside(blocks: list[list[Line]], many: int) -> tuple[PageLine, ...]:
     rows = -(-len(blocks) // many) if blocks else 0
     page_lines: list[PageLine] = []
     for row in range(rows):
         group = blocks[row::rows]
         for line in range(len(group[0])):
-            spots = [part for block in group for part in (spot([], GAP), block[line])]
-            page_lines.append(tuple(spots[1:]))
+            sections = [part for block in group for part in (section([], GAP), block[line])]
+            page_lines.append(tuple(sections[1:]))
     return tuple(page_lines)
 
 
@@ -236,12 +236,12 @@ def _placed(labels: list[tuple[int, str]], title: int) -> str:
     return text
 
 
-def block(entry: Entry, view: View, fields: Fields, wide: int, lines: int = 1) -> list[Spot]:
+def block(entry: Entry, view: View, fields: Fields, wide: int, lines: int = 1) -> list[Line]:
     """Return the lines of an entry. Each one has the width `wide`."""
     if isinstance(entry, DevicePicture):
-        return [spot(line, wide, entry.sample.key) for line in _device(entry, view, fields, lines)]
+        return [section(line, wide, entry.sample.key) for line in _device(entry, view, fields, lines)]
     drawn = _host(entry, view, fields) if isinstance(entry, HostSample) else [entry]
-    return [spot(line, wide) for line in [drawn, *([[]] * (lines - 1))]]
+    return [section(line, wide) for line in [drawn, *([[]] * (lines - 1))]]
 
 
 def _device(device: DevicePicture, view: View, fields: Fields, lines: int) -> list[list[Piece]]:

@@ -185,40 +185,40 @@ def test_the_pane_asks_for_rows_by_the_size_of_the_screen(devices: int, width: i
     assert rows_wanted(seen, width, height, unfolded=True) == (2 * devices if tall else min(devices, height // 2))
 
 
-def test_every_block_has_exactly_its_width() -> None:
-    odd = picture(
-        running(gpu(0), 0, 1, 2), held(gpu(1), user="名前" * 20), shown(silent(2, Status.LOST, "x" * 300, 31.0)),
-        running(silent(3, Status.STALE, "no response for 7 s"), 0), shown(mig(0, 1)),
-        shown(gpu(4, processes=(process(5),))),
-        host=HostSample(16, 41.7, 12 * GIB, 1500 * GIB, "Intel"),
-    )  # fmt: skip
-    view = View(odd, SNAPSHOT, str, NOW)
-    for columns in range(1, 210):
-        for tall in (False, True):
-            fields = fields_for(odd, columns, tall=tall)
-            for entry in entries(view):
-                for spot in block(entry, view, fields, columns, lines=1 + tall):
-                    assert width("".join(text for text, _ in spot.pieces)) == columns, entry
-
-
-@pytest.mark.parametrize("height", [1, 10, 22, 38, 58])
-def test_every_line_of_the_full_screen_has_exactly_its_width(height: int) -> None:
+def odd_picture() -> DevicesPicture:
+    """Devices with long texts, problems, missing figures and wide characters."""
     busy = gpu(1, processes=tuple(process(5 + number, started=NOW - 60) for number in range(9)), temperature=90,
                slowed_by=(Slowdown.HEAT,), clock=1000, clock_limit=2000, ecc_uncorrected=3, pcie_replays=7)  # fmt: skip
     odd = picture(
         running(gpu(0), 0, 1, 2), held(busy, user="名前" * 20), shown(silent(2, Status.LOST, "x; y" * 300, 31.0)),
         running(silent(3, Status.STALE, "no response for 7 s"), 0), shown(mig(0, 1)), shown(gpu(14, power=None)),
-        host=HostSample(16, 41.7, 12 * GIB, 1500 * GIB, "Intel"),
+        shown(gpu(4, processes=(process(5),))), host=HostSample(16, 41.7, 12 * GIB, 1500 * GIB, "Intel"),
     )  # fmt: skip
     assert odd.sample is not None
     warnings = find_warnings(odd.sample, {})
-    odd = replace(odd, devices=tuple(replace(each, warnings=warnings.get(each.sample.key, ())) for each in odd.devices))
+    devices = tuple(replace(each, warnings=warnings.get(each.sample.key, ())) for each in odd.devices)
+    return replace(odd, devices=devices)
+
+
+def test_every_block_has_exactly_its_width() -> None:
+    odd = odd_picture()
+    view = View(odd, SNAPSHOT, str, NOW)
+    for columns in range(1, 210):
+        for tall in (False, True):
+            fields = fields_for(odd, columns, tall=tall)
+            for entry in entries(view):
+                for section in block(entry, view, fields, columns, lines=1 + tall):
+                    assert width(section.text) == columns, entry
+
+
+@pytest.mark.parametrize("height", [1, 10, 22, 38, 58])
+def test_every_line_of_the_full_screen_has_exactly_its_width(height: int) -> None:
     facts = MachineFacts(cores=2, busy=9.0, memory_used=GIB, memory_total=4 * GIB, load=1.0)
     for machine in (None, facts):
-        view = View(odd, SNAPSHOT, lambda job: "名前" * 9, NOW, machine)
+        view = View(odd_picture(), SNAPSHOT, lambda job: "名前" * 9, NOW, machine)
         for columns in range(30, 230, 7):
             for line in draw(view, Room(columns, height, full=True, title=7)).lines:
-                assert sum(width(text) for spot in line for text, _ in spot.pieces) == columns, line
+                assert sum(width(section.text) for section in line) == columns, line
 
 
 def test_devices_with_problems_name_them_and_keep_their_job() -> None:
@@ -323,7 +323,7 @@ def test_graphs_of_external_load_have_their_own_color() -> None:
     view = View(MACHINE, SNAPSHOT, str, NOW)
     lines = draw(view, Room(120, 38, full=True, title=7)).lines
     inks = [{look for text, look in line[0].pieces if any("\u2801" <= char <= "\u28ff" for char in text)}
-            for line in lines if line[0].key]  # fmt: skip
+            for line in lines if line[0].value]  # fmt: skip
     assert inks[0] <= set(LOADS)
     assert any(each and each <= set(OTHERS_LOADS) for each in inks)
 

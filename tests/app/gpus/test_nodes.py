@@ -53,7 +53,7 @@ PICTURE = cluster(
 def drawn(picture: DevicesPicture, width: int = 120, height: int = 14) -> list[str]:
     view = View(picture, snapshot(3), lambda job: f"vit-b {job}", NOW)
     page = draw(view, Room(width, height, screen_height=40))
-    lines = ["".join(text for spot in line for text, _ in spot.pieces) for line in page.lines]
+    lines = ["".join(text for section in line for text, _ in section.pieces) for line in page.lines]
     assert {cells(line) for line in lines} == {width}
     band = "".join(text for text, _ in (*page.head, *page.tail))
     return [band, *lines]
