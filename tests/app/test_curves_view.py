@@ -29,10 +29,7 @@ async def printed(stage: Stage, *commands: str) -> None:
 
 async def curves(stage: Stage) -> CurvesView:
     await stage.press("m", "m")
-    await stage.until(lambda: isinstance(stage.screen, CurvesView), "curves are shown")
-    view = stage.screen
-    assert isinstance(view, CurvesView)
-    return view
+    return await stage.opens(CurvesView)
 
 
 @on_stage()
@@ -90,7 +87,7 @@ async def test_the_chosen_direction_decides_which_jobs_are_best(stage: Stage) ->
 async def test_m_and_enter_choose_the_metric(stage: Stage) -> None:
     await printed(stage, printing("0.1", 2.0))
     await stage.press("m")
-    assert isinstance(stage.screen, MetricChooser)
+    await stage.opens(MetricChooser)
     before = stage.main.snapshot.metric
     assert before is not None
     other = "acc" if before.name == "val_loss" else "val_loss"

@@ -24,10 +24,8 @@ PRINTS = "python3 -c \"for e in range(1, 9): print(f'epoch {e} val_loss={2 / e:.
 async def details(stage: Stage, job: int) -> DetailsView:
     await stage.go_to(job)
     await stage.press("enter")
-    await stage.until(lambda: isinstance(stage.screen, DetailsView), "details are there")
+    view = await stage.opens(DetailsView)
     await stage.shows("History")
-    view = stage.screen
-    assert isinstance(view, DetailsView)
     return view
 
 
@@ -74,7 +72,7 @@ async def test_attempts_are_side_by_side_with_their_differences(stage: Stage) ->
     name = subprocess.check_output(["git", "-C", str(stage.directory), "rev-parse", "HEAD"], text=True)[:7]
     await stage.until(lambda: sum(name in line for line in stage.lines()) >= 2, "both commits are told")
     await stage.press("d")
-    await stage.until(lambda: isinstance(stage.screen, TailDiffView), "they are compared")
+    await stage.opens(TailDiffView)
     await stage.shows("- step 2")
     await stage.shows("+ step 3")
     await stage.shows("- ValueError: no such size")
@@ -100,8 +98,7 @@ async def test_logs_are_compared_in_a_thread_and_reread_only_while_they_grow(sta
     with patch.object(job_facts, "read_tail", read):
         await stage.press("d")
         await stage.shows("   first")
-        view = stage.screen
-        assert isinstance(view, TailDiffView)
+        view = await stage.opens(TailDiffView)
         log = stage.directory / "gputui_run/job_0/attempts/2/OUT"
         log.write_text(log.read_text() + "second\n")
         await stage.shows("+ second")

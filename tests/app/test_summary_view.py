@@ -49,20 +49,17 @@ async def swept(stage: Stage) -> None:
 async def test_the_summary_shows_the_best_jobs_the_parameters_and_the_failures(stage: Stage) -> None:
     await swept(stage)
     await stage.press("equals_sign")
-    assert isinstance(stage.screen, SummaryView)
-    await stage.shows("6 ok")
-    await stage.shows("By parameter   val_loss of 6 successful jobs")
-    text = stage.text
-    assert "lower is better" in text
-    assert "1 failed" in text
-    assert "Best by val_loss" in text
-    assert "between seeds: 0.0100 apart" in text
-    assert "1 × " in text
+    view = await stage.opens(SummaryView)
+    for words in (
+        "6 ok", "By parameter   val_loss of 6 successful jobs", "lower is better", "1 failed", "Best by val_loss",
+        "between seeds: 0.0100 apart", "1 × ",
+    ):  # fmt: skip
+        await stage.shows(words)
     head = next(line for line in stage.lines() if "second half" in line)
     assert ("gpu" in head.split()) == any(job.attempts[-1].gpus for job in stage.snapshot if job.attempts)
-    assert stage.screen.job == 2
+    assert view.job == 2
     await stage.press("j")
-    assert [job.id for job in stage.screen.chosen() or ()] != [2]
+    assert [job.id for job in view.chosen()] != [2]
     await stage.press("escape")
     await stage.back_on_main()
 
@@ -86,7 +83,7 @@ async def test_it_opens_by_itself_when_the_last_job_ends_and_nobody_types(stage:
     gate = await last_job(stage)
     stage.app._last_input -= summary.IDLE_BEFORE_OPENING + 1
     gate.touch()
-    await stage.until(lambda: isinstance(stage.screen, SummaryView), "the summary is there")
+    await stage.opens(SummaryView)
 
 
 @on_stage()
@@ -101,7 +98,7 @@ async def test_it_opens_by_itself_when_the_user_returns(stage: Stage) -> None:
     assert stage.screen is stage.main, "work goes on, and nobody is there"
     await stage.press("j")
     stage.main.look()
-    await stage.until(lambda: isinstance(stage.screen, SummaryView), "the summary is there")
+    await stage.opens(SummaryView)
     await stage.shows("Since you left")
     assert "1 ok   ·   1 failed" in stage.text
     assert abs((stage.main.auto_summary.left or 0) - left) < 30
@@ -112,7 +109,7 @@ async def test_a_summary_that_opened_in_the_users_absence_shows_what_is_new_on_r
     gate = await last_job(stage)
     stage.app._last_input -= summary.AWAY - 600
     gate.touch()
-    await stage.until(lambda: isinstance(stage.screen, SummaryView), "the summary is there")
+    await stage.opens(SummaryView)
     stage.app._last_input -= 1200
     stage.main.look()
     assert "Since you left" not in stage.text

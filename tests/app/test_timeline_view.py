@@ -14,23 +14,11 @@ from gputui.core.job import Attempt, Failed, Job, StateName, Succeeded
 from gputui.core.scheduler import Scheduler
 from gputui.core.slots import Slot
 from gputui.core.spans import RecordedSpan, SpanKind
-from gputui.tui.views.timeline import TimelineView
 from gputui.tui.views.timeline_page import TimelineScene, columns_of, lines
 from gputui.views.format import width
 from gputui.views.timeline import SlotPlace, Timeline, whole
 
 ZERO = 1_800_000_000.0
-
-
-def view(stage: Stage) -> TimelineView:
-    found = stage.app.screen
-    assert isinstance(found, TimelineView)
-    return found
-
-
-def text(stage: Stage) -> str:
-    chart = view(stage).chart
-    return "\n".join(chart.render_line(y).text.rstrip() for y in range(chart.size.height))
 
 
 @on_stage(size=(120, 40))
@@ -41,27 +29,26 @@ async def test_t_shows_which_job_ran_where_and_keys_move_over_the_bars(stage: St
     runs = await stage.running()
     await stage.go_to(runs)
     await stage.press("t")
-    await stage.until(lambda: f"#{runs} " in text(stage), "the cursor is on the job that it was on in the queue")
+    await stage.shows(f"#{runs} ")
     await stage.press("exclamation_mark")
-    await stage.until(lambda: f"#{bad} " in text(stage), "the crash is found")
-    assert "✗" in text(stage)
+    await stage.shows(f"#{bad} ")
+    assert "✗" in stage.text
     await stage.press("plus", "plus", "minus", "less_than_sign", "greater_than_sign", "0")
-    await stage.until(lambda: "Events" in text(stage), "all is shown again")
-    assert "jobs added" in text(stage) or "job added" in text(stage)
-    await stage.press("up", "left", "right", "down")
-    await stage.press("escape")
-    assert stage.app.screen is stage.main
+    await stage.shows("Events")
+    await stage.shows(" added")
+    await stage.press("up", "left", "right", "down", "escape")
+    await stage.back_on_main()
 
 
 @on_stage(size=(120, 40))
 async def test_pauses_and_ends_appear_while_it_is_open(stage: Stage) -> None:
     [job] = await stage.add("sleep 0.3")
     await stage.press("t")
-    await stage.until(lambda: f"#{job} " in text(stage), "it is shown")
+    await stage.shows(f"#{job} ")
     await stage.becomes(job, StateName.SUCCEEDED)
-    await stage.until(lambda: "✓ succeeded" in text(stage), "its end is shown")
+    await stage.shows("✓ succeeded")
     await stage.press("escape", "p", "t")
-    await stage.until(lambda: "paused by you" in text(stage), "the pause is told")
+    await stage.shows("paused by you")
 
 
 def read(jobs: list[Job]) -> tuple[Timeline, Scheduler]:
@@ -92,11 +79,15 @@ def scene(
     return TimelineScene(**settings)  # type: ignore[arg-type]
 
 
+def drawn(timeline: Timeline, scheduler: Scheduler, now: float, **changes: object) -> str:
+    return "\n".join(line.text for line in lines(scene(timeline, scheduler, now, 120, 37, **changes)))
+
+
 def test_how_busy_a_slot_was_does_not_fall_after_the_end() -> None:
     timeline, scheduler = read([ended(1, 0, 60), ended(2, 100, 200), ended(3, 0, 200, device="1")])
     for later in (200, 300, 5000):
-        told = [line.text for line in lines(scene(timeline, scheduler, ZERO + later, 120, 30))]
-        assert [line.split()[-2:] for line in told if "%" in line][:2] == [["80%", "2"], ["100%", "1"]]
+        text = drawn(timeline, scheduler, ZERO + later)
+        assert [line.split()[-2:] for line in text.splitlines() if "%" in line][:2] == [["80%", "2"], ["100%", "1"]]
 
 
 SPANS = [
@@ -114,18 +105,16 @@ def test_every_line_is_exactly_as_wide_as_the_screen_at_every_size(lined: bool) 
     timeline, scheduler = read(jobs)
     for columns in range(20, 230, 11):
         for rows in (3, 8, 21, 37, 57):
-            drawn = lines(scene(timeline, scheduler, ZERO + 3000, columns, rows, spans=SPANS, lined=lined))
-            assert len(drawn) == rows
-            assert {width(line.text) for line in drawn} == {columns}, (columns, rows)
+            page = lines(scene(timeline, scheduler, ZERO + 3000, columns, rows, spans=SPANS, lined=lined))
+            assert len(page) == rows
+            assert {width(line.text) for line in page} == {columns}, (columns, rows)
 
 
 def test_gaps_say_who_used_the_gpu() -> None:
     timeline, scheduler = read([ended(1, 0, 690), ended(2, 1550, 1600)])
-    told = "\n".join(line.text for line in lines(
-        scene(timeline, scheduler, ZERO + 1600, 120, 37, spans=SPANS[:1])
-    ))  # fmt: skip
-    assert "14:20  alice名前: python, pid 4, 31.0 G" in told
-    assert "alice名前 started using GPU 0" in told
+    text = drawn(timeline, scheduler, ZERO + 1600, spans=SPANS[:1])
+    assert "14:20  alice名前: python, pid 4, 31.0 G" in text
+    assert "alice名前 started using GPU 0" in text
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -135,29 +124,25 @@ def test_a_pause_does_not_hide_an_external_process(order: int) -> None:
         RecordedSpan(number=2, kind=SpanKind.PAUSE, since=ZERO + 200, until=ZERO + 800),
     ]
     timeline, scheduler = read([ended(0, 0, 90), ended(1, 0, 90, device="1")])
-    drawn = lines(scene(timeline, scheduler, ZERO + 1000, 120, 20, spans=spans[::order], lined=True))
-    told = [line.text for line in drawn]
-    assert any(re.search(r"‖ alice/+‖", line) for line in told), "\n".join(told)
-    assert any(re.search(r"‖{20,}", line) for line in told), "the other card was only paused"
+    text = drawn(timeline, scheduler, ZERO + 1000, spans=spans[::order], lined=True)
+    assert re.search(r"‖ alice/+‖", text), text
+    assert re.search(r"‖{20,}", text), "the other card was only paused"
 
 
 def test_without_colours_signs_alone_tell_bars_from_external_processes() -> None:
     spans = [RecordedSpan(number=1, kind=SpanKind.EXTERNAL, since=ZERO + 700, until=ZERO + 1500, device="0", user="al")]
     timeline, scheduler = read([ended(11, 0, 690), ended(12, 1550, 2000), ended(13, 2000, 2400, 1)])
-    row = lines(scene(timeline, scheduler, ZERO + 2400, 120, 37, spans=spans, lined=True, cursor=None))[1].text
-    assert "├11──" in row
-    assert " al//" in row
-    assert "├12──" in row
-    assert "✗" in row
+    row = drawn(timeline, scheduler, ZERO + 2400, spans=spans, lined=True, cursor=None).splitlines()[1]
+    assert all(sign in row for sign in ("├11──", " al//", "├12──", "✗")), row
 
 
 def test_painting_twenty_thousand_attempts_costs_little_more_than_two_hundred() -> None:
     def cost(count: int) -> int:
         timeline, scheduler = read([ended(n, n * 10, n * 10 + 9, n % 50 == 0) for n in range(1, count)])
-        drawn = scene(timeline, scheduler, ZERO + count * 10, 120, 37, cursor=None)
+        long = scene(timeline, scheduler, ZERO + count * 10, 120, 37, cursor=None)
         for row in timeline.rows.values():
             row.idle()
-        return operations(lambda: lines(drawn))
+        return operations(lambda: lines(long))
 
     assert cost(20_000) <= 2.5 * cost(200)
 
@@ -176,6 +161,6 @@ def test_the_forecast_is_right_of_now() -> None:
     timeline.settle(snapshot)
     now = ZERO + 900
     window = whole(ZERO, now, now + 900, columns_of(120))
-    row = lines(scene(timeline, scheduler, now, 120, 37, window=window))[1].text
+    row = drawn(timeline, scheduler, now, window=window).splitlines()[1]
     bar = row[13:]
     assert bar.index(" 1") < window.column(now) < bar.index("━") < bar.index("┄2┄")

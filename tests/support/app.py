@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, cast
 
 import pytest
 from hypothesis import strategies as st
@@ -81,6 +81,8 @@ from .waiting import PATIENCE, until
 
 
 T = TypeVar("T")
+ScreenKind = TypeVar("ScreenKind", bound=Screen[Any])
+ScreenClass = type[ScreenKind]
 HOPS = 8
 """From a key to its last effect no message goes through more hands than this."""
 LONG = "exec sleep 600"
@@ -193,6 +195,11 @@ class Stage:
 
     async def shows(self, words: str) -> None:
         await self.until(lambda: words in self.text, f"{words!r} is on the screen")
+
+    async def opens(self, kind: ScreenClass[ScreenKind]) -> ScreenKind:
+        """Wait until a screen of this kind is open, and return it."""
+        await self.until(lambda: isinstance(self.screen, kind), f"{kind.__name__} is open")
+        return cast("ScreenKind", self.screen)
 
     async def back_on_main(self) -> None:
         await self.until(lambda: self.screen is self.main, "the dialog is gone")
