@@ -24,6 +24,7 @@ from gputui.tui.queue.row_facts import seconds_of
 from gputui.tui.text import Column, Line, Piece, blank, table
 from gputui.tui.theme import Ground, Look, bold, palette_of
 from gputui.views.failures import learn_parameters
+from gputui.views.format import decimals_of, result_text
 from gputui.views.parameters import Parameters
 
 from .base import ALWAYS, FullView
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
 
 
 # Charts
-
-
-MOST_DECIMALS = 4
 
 
 CURVE_LOOKS = (Look.RUNNING, Look.MARK, Look.EXTERNAL, Look.WARNING, Look.MEMORY, Look.FAILURE)
@@ -88,18 +86,6 @@ def best_of(points: Sequence[tuple[float, float]], direction: Direction) -> tupl
     return pick(points, key=lambda point: point[1])
 
 
-def decimals_of(values: Sequence[float]) -> int:
-    """Return the number of decimals needed to distinguish the two nearest values, up to `MOST_DECIMALS`."""
-    ordered = sorted(set(values))
-    gaps = [right - left for left, right in pairwise(ordered)]
-    least = min(gaps, default=abs(ordered[0]) / 100 if ordered else 0)
-    largest = max(map(abs, ordered), default=0)
-    if largest >= 10_000 or all(value == int(value) for value in ordered if abs(value) < 1e15):
-        return 0
-    fewest = 4 if largest < 10 else 3 if largest < 100 else 2 if largest < 1000 else 1
-    return next((places for places in range(fewest, MOST_DECIMALS) if round(least, places) > 0), MOST_DECIMALS)
-
-
 def step_label(step: float | None) -> str:
     """Format a step, such as `32` or `11.9k`."""
     if step is None:
@@ -139,7 +125,7 @@ def curve_table(rows: Sequence[CurveRow], parameters: Parameters, cursor: int, r
 
 def _columns(rows: Sequence[CurveRow], parameters: Parameters) -> list[Column]:
     """Return the columns, least important last."""
-    places = decimals_of([value for row in rows if row.result is not None for value in row.result[:2]])
+    places = decimals_of([row.result[0] for row in rows if row.result is not None])
     best = [(_number(row, 0, places), Look.TEXT) for row in rows]
     if best and best[0][0]:
         best[0] = (f"★ {best[0][0]}", Look.BEST)
@@ -163,7 +149,7 @@ def _columns(rows: Sequence[CurveRow], parameters: Parameters) -> list[Column]:
 
 def _number(row: CurveRow, index: int, places: int) -> str:
     value = row.result[index] if row.result is not None else None
-    return f"{value:,.{places}f}" if value is not None else ""
+    return result_text(value, places) if value is not None else ""
 
 
 def _since_best(row: CurveRow, rows: Sequence[CurveRow], places: int) -> Piece:
