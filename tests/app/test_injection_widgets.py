@@ -10,19 +10,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from support import evening
-from support.app import (
-    GIB,
-    FixedBridge,
-    Stage,
-    gpu,
-    held,
-    job,
-    on_stage,
-    picture,
-    process,
-    running,
-    spec,
-)
+from support.app import GIB, FixedBridge, Stage, gpu, held, job, on_stage, picture, process, running
+from support.sessions import spec
 from textual.widgets import Static, TextArea
 
 from gputui.core.job import Failed, Job, StateName
@@ -55,9 +44,9 @@ def harmless(stage: Stage) -> None:
 async def test_hostile_jobs_are_harmless_in_every_dialog_and_pane(stage: Stage) -> None:
     hostile = HOSTILE.replace("\x00", "").replace("\ud800", "")
     await stage.add(
-        spec(f"echo '{hostile}'; echo '{hostile}' >&2; exit 3", str(stage.directory), name=PRINTABLE),
-        spec(f"{hostile}", str(stage.directory), hold=True, params={PRINTABLE: hostile}, group=hostile),
-        spec("true", str(stage.directory), hold=True, name=hostile, variables={"A": hostile}),
+        spec(f"echo '{hostile}'; echo '{hostile}' >&2; exit 3", cwd=str(stage.directory), name=PRINTABLE),
+        spec(f"{hostile}", cwd=str(stage.directory), hold=True, params={PRINTABLE: hostile}, group=hostile),
+        spec("true", cwd=str(stage.directory), hold=True, name=hostile, variables={"A": hostile}),
     )
     await stage.becomes(0, StateName.FAILED)
     opened = 0

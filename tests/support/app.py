@@ -73,7 +73,7 @@ from gputui.tui.main_screen import MainScreen
 from gputui.tui.queue.table import QueueTable
 from gputui.views.waiting import Reason
 
-from .sessions import GPUTUI, Done, Home, alive
+from .sessions import GPUTUI, Done, Home, alive, spec
 from .terminal import CTRL_L, RecordedTerminal, recorded
 from .waiting import PATIENCE, until
 
@@ -218,7 +218,7 @@ class Stage:
 
     async def add(self, *commands: str | JobSpec, **settings: Any) -> list[JobId]:
         specs = tuple(
-            each if isinstance(each, JobSpec) else spec(each, str(self.directory), **settings) for each in commands
+            each if isinstance(each, JobSpec) else spec(each, cwd=str(self.directory), **settings) for each in commands
         )
         return (await self.do(Load(specs, dict(os.environ), "a test"))).jobs
 
@@ -243,25 +243,13 @@ def key_event(key: str) -> Key:
     return Key(key, character)
 
 
-def spec(command: str, cwd: str = "/", **settings: Any) -> JobSpec:
-    return JobSpec(command=command, cwd=cwd, environment="", **settings)
-
-
 def hold_of(root: Path) -> Callable[[Callable[[], None]], OwnedSession]:
     """Takes the session as the app does, but leaves no daemon behind."""
     return lambda changed: OwnedSession(Paths(str(root)), OwnerKind.APP, daemon=False, on_change=changed)
 
 
-def cpu_slots(count: int) -> tuple[Slot, ...]:
-    return tuple(Slot(number, (), DeviceKind.CPU) for number in range(count))
-
-
-def simulated_slots(count: int) -> tuple[Slot, ...]:
-    return tuple(Slot(number, (str(number),), DeviceKind.SIMULATED) for number in range(count))
-
-
 def begin(slots: int | tuple[Slot, ...], **settings: Any) -> Begin:
-    made = cpu_slots(slots) if isinstance(slots, int) else slots
+    made = tuple(Slot(number, (), DeviceKind.CPU) for number in range(slots)) if isinstance(slots, int) else slots
     return Begin(made, given=True, change_slots=True, settings={"cpu_jobs": 2, **settings})
 
 

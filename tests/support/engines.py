@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -30,6 +29,7 @@ from gputui.engines.slurm.engine import SlurmEngine
 from gputui.process import processes
 from gputui.session.event_loop import Loop
 
+from .sessions import all_pids, environment_of, kill
 from .waiting import PATIENCE
 
 # ---- An engine with a real loop and real jobs, for tests ----
@@ -60,9 +60,14 @@ class EngineMachine(ABC):
     def await_unwatched_end(self, job: int = 0, attempt: int = 1) -> None:
         """Returns when an attempt that no engine watches is over and its end written."""
 
-    @abstractmethod
     def kill_everything(self) -> None:
-        """Whatever of the session's attempts lives still."""
+        """Whatever of the session's attempts still lives."""
+        ours = [pid for pid in all_pids() if self.session.encode() in environment_of(pid)]
+        for pid in ours:
+            kill(pid)
+        for pid in ours:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
 
     def launch(self, command: str, job: int = 0, attempt: int = 1, merged: bool = False, **changes: object) -> Launch:
         settings: dict[str, object] = {
@@ -210,18 +215,6 @@ class Machine(EngineMachine):
         with suppress(ChildProcessError):
             os.waitpid(pid, 0)
 
-    def kill_everything(self) -> None:
-        ours = [pid for pid in self._pids() if self.session.encode() in processes._content(f"/proc/{pid}/environ")]
-        for pid in ours:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        for pid in ours:
-            with suppress(ChildProcessError):
-                os.waitpid(pid, 0)
-
-    def _pids(self) -> list[int]:
-        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-
 
 def _program(pid: int) -> str:
     """As /proc calls it; empty: it is gone."""
@@ -244,9 +237,3 @@ class SlurmMachine(EngineMachine):
 
     def await_unwatched_end(self, job: int = 0, attempt: int = 1) -> None:
         self.until(lambda: isinstance(self.claims.read(job, attempt), WrittenExit))
-
-    def kill_everything(self) -> None:
-        for name in os.listdir("/proc"):
-            if name.isdigit() and self.session.encode() in processes._content(f"/proc/{name}/environ"):
-                with suppress(ProcessLookupError):
-                    os.kill(int(name), signal.SIGKILL)

@@ -76,6 +76,8 @@ Process = subprocess.Popen[str]
 class Session:
     """`directory` is where the commands run; the session is `directory/out`."""
 
+    run_options = ALONE
+
     def __init__(self, directory: Path, name: str = "out") -> None:
         self.directory = directory
         self.put_on(directory, name)
@@ -114,7 +116,7 @@ class Session:
         self, *words: str | Path, program: Sequence[str] = GPUTUI, gpus: str | None = "0,1", stdin: int | None = None,
         env: dict[str, str] | None = None, output_dir: bool = True,
     ) -> Process:  # fmt: skip
-        arguments = [*program, "run", *ALONE, *(("--gpus", gpus) if gpus is not None else ())]
+        arguments = [*program, "run", *self.run_options, *(("--gpus", gpus) if gpus is not None else ())]
         arguments += ["--output-dir", str(self.root)] if output_dir else []
         return subprocess.Popen(
             [*arguments, *map(str, words)],
@@ -289,7 +291,9 @@ def request_of(kind: str, fields: dict[str, Any]) -> wire.Ask:
 
 
 class Home(Session):
-    """A session with daemons."""
+    """A session with daemons: each `gputui run` has one that waits for its death."""
+
+    run_options = ()
 
     @property
     def client(self) -> Client:
@@ -308,19 +312,6 @@ class Home(Session):
         """The fields of a request that adds these jobs."""
         specs = [{"command": command, "cwd": str(self.directory), "environment": ""} for command in commands]
         return {"specs": specs, "environment": {"PATH": os.environ["PATH"]}, "origin": "a test"}
-
-    def start(self, *words: str | Path, gpus: str | None = "0,1", stdin: int | None = None, **_: object) -> Process:
-        """A `gputui run` with a daemon that waits for its death."""
-        arguments = [*GPUTUI, "run", *(("--gpus", gpus) if gpus is not None else ()), "--output-dir", self.root, *words]
-        return subprocess.Popen(
-            list(map(str, arguments)),
-            cwd=self.directory,
-            stdin=subprocess.DEVNULL if stdin is None else stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
 
     def killed_run(self, *words: str | Path, running: int = 1, gpus: str = "0,1") -> int:
         """Kill a `gputui run` while jobs run and a daemon waits; return its pid."""
@@ -458,9 +449,8 @@ def command_line(pid: int) -> list[bytes]:
 # ---- An owner in this process, for tests of the session's parts ----
 
 
-def spec(command: str, **settings: object) -> JobSpec:
-    fields: dict[str, object] = {"cwd": "/", "environment": "", **settings}
-    return JobSpec(command=command, **fields)  # type: ignore[arg-type]
+def spec(command: str, **settings: Any) -> JobSpec:
+    return JobSpec(**{"command": command, "cwd": "/", "environment": "", **settings})
 
 
 @contextmanager
@@ -473,7 +463,7 @@ def owned(root: Path, slots: int | tuple[Slot, ...] = 2, kind: OwnerKind = Owner
     owner = Owner(paths, lock, kind)
     try:
         owner.start()
-        given_slots = _slots(slots) if isinstance(slots, int) else slots
+        given_slots = simulated_slots(slots) if isinstance(slots, int) else slots
         begin = Begin(given_slots, given=True, change_slots=True, settings={"cpu_jobs": 2})
         owner.do(begin).result(60)
         yield owner
@@ -482,7 +472,7 @@ def owned(root: Path, slots: int | tuple[Slot, ...] = 2, kind: OwnerKind = Owner
         lock.release()
 
 
-def _slots(count: int) -> tuple[Slot, ...]:
+def simulated_slots(count: int) -> tuple[Slot, ...]:
     return tuple(Slot(number, (str(number),), DeviceKind.SIMULATED) for number in range(count))
 
 

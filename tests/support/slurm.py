@@ -11,10 +11,8 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from socket import gethostname
-from socket import socket as socket_socket
 from typing import Any
 
 import pytest
@@ -171,7 +169,7 @@ class Accounts:
 
     def __init__(self, *lines: str) -> None:
         self._lines = lines
-        self._port, self._database = _free_port(), _free_port()
+        self._port, self._database = _free_ports(2)
 
     def settings(self, directory: Path) -> dict[str, str]:
         return {
@@ -185,7 +183,7 @@ class Accounts:
     def begin(self, cluster: Cluster, user: str) -> None:
         """Before the controller, which wants to find it."""
         self._begin_database(cluster.directory / "db", cluster, user)
-        host = gethostname().partition(".")[0]
+        host = socket.gethostname().partition(".")[0]
         conf = cluster.directory / "etc/slurmdbd.conf"
         conf.touch(mode=0o600)
         conf.write_text(
@@ -206,12 +204,6 @@ class Accounts:
             lambda: cluster.answers("mariadb", "--no-defaults", "-uroot", where[0], "-e", _DATABASE),
             "the database answers",
         )
-
-
-def _free_port() -> int:
-    with closing(socket_socket()) as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 # ---- A real Slurm cluster on this machine ----

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,8 +13,7 @@ from typing import Any
 
 import msgspec
 
-from gputui.session.messages import HEADER as HEADER_MESSAGES
-from gputui.session.messages import VERSION, ListedJob
+from gputui.session.messages import HEADER, VERSION, ListedJob
 
 # ---- Talking to an owner's control socket byte by byte, as no client of ours would ----
 
@@ -39,11 +37,11 @@ def request(ask: Any, uuid: str = "0", version: int = VERSION) -> bytes:
 
 
 def framed(body: bytes) -> bytes:
-    return HEADER_MESSAGES.pack(len(body)) + body
+    return HEADER.pack(len(body)) + body
 
 
 def reply(made: socket.socket) -> dict[str, Any]:
-    (length,) = HEADER_MESSAGES.unpack(exactly(made, HEADER_MESSAGES.size))
+    (length,) = HEADER.unpack(exactly(made, HEADER.size))
     answer: dict[str, Any] = json.loads(exactly(made, length))
     return answer
 
@@ -67,11 +65,6 @@ def answered(private: Path, sent: bytes) -> dict[str, Any]:
 
 
 # ---- An owner that is only a socket ----
-
-
-HEADER = struct.Struct(">I")
-Answer = Any
-Refusal = tuple[str, str]
 
 
 ADDED = {"id": 7, "name": "job_7", "key": None, "created": True}
@@ -171,8 +164,7 @@ class FakeOwner:
                 message = json.loads(stream.read(HEADER.unpack(head)[0]))
                 assert message["v"] == 1
                 assert message["uuid"]
-                body = json.dumps(self._reply(message["ask"])).encode()
-                made.sendall(HEADER.pack(len(body)) + body)
+                made.sendall(framed(json.dumps(self._reply(message["ask"])).encode()))
 
     def _reply(self, ask: dict[str, Any]) -> dict[str, Any]:
         self.asked.append(ask)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from support.app import HELD, Stage, on_stage, spec
+from support.app import HELD, Stage, on_stage
+from support.sessions import spec
 from textual.widgets import Input, TextArea
 
 from gputui.core.job import Request, StateName
@@ -84,7 +85,7 @@ async def test_earlier_commands_come_back_with_the_arrow_keys(stage: Stage) -> N
 async def test_edit_changes_only_what_was_edited(stage: Stage) -> None:
     script = "for i in 1 2; do\n  echo $i\ndone"
     [job] = await stage.add(
-        spec(script, str(stage.directory), hold=True, priority=40, group="g", params={"lr": "1"}, retries=3)
+        spec(script, cwd=str(stage.directory), hold=True, priority=40, group="g", params={"lr": "1"}, retries=3)
     )
     before = stage.job(job)
     await stage.press("e")
@@ -110,7 +111,7 @@ async def test_a_running_job_cannot_be_edited(stage: Stage) -> None:
 
 @on_stage()
 async def test_a_copy_is_a_new_job_with_the_same_settings(stage: Stage) -> None:
-    [job] = await stage.add(spec("true", str(stage.directory), hold=True, priority=44, variables={"A": "b c"}))
+    [job] = await stage.add(spec("true", cwd=str(stage.directory), hold=True, priority=44, variables={"A": "b c"}))
     await stage.press("c")
     assert field(stage, "command").value == "true"
     assert field(stage, "variables").value == "A='b c'"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from support.app import LONG, Stage, on_stage, simulated_slots
+from support.app import LONG, Stage, on_stage
+from support.sessions import simulated_slots
 
 from gputui.core.job import StateName
 from gputui.tui.dialogs.ask import Ask

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
-from support.app import LONG, Stage, on_stage, simulated_slots, spec
+from support.app import LONG, Stage, on_stage
+from support.sessions import simulated_slots, spec
 from textual.widgets import Input
 
 from gputui.core.job import StateName
@@ -89,7 +90,7 @@ async def test_tabs_turn_with_the_arrows_and_escape_goes_back_to_all(stage: Stag
 @on_stage(size=(200, 40))
 async def test_s_sorts_by_the_column_of_a_letter_and_s_s_restores_the_queue_order(stage: Stage) -> None:
     await stage.add(
-        *(spec("train", str(stage.directory), hold=True, params={"lr": value}, priority=30 + number)
+        *(spec("train", cwd=str(stage.directory), hold=True, params={"lr": value}, priority=30 + number)
           for number, value in enumerate(["10", "9", "1e-2"]))
     )  # fmt: skip
     assert stage.shown == [2, 1, 0]
@@ -184,7 +185,7 @@ async def test_rows_show_progress_or_why_a_job_waits(
 ) -> None:
     await stage.add(f"printf ' 61%%|######    | 61/100 [00:01<00:01]\\r' >&2; {LONG}")
     await stage.add("true", name="first")
-    await stage.add(spec("true", str(stage.directory), name="last", after=("first",)))
+    await stage.add(spec("true", cwd=str(stage.directory), name="last", after=("first",)))
     await stage.until(lambda: "━━━━━━────  61%" in stage.text, "its row tells how far it is")
     await stage.shows("waiting for #1 (queued)")
     await stage.press("j")

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.app import HELD, LONG, Stage, on_stage, simulated_slots
+from support.app import HELD, LONG, Stage, on_stage
+from support.sessions import simulated_slots
 from textual.command import CommandPalette
 from textual.events import MouseDown, MouseUp
 from textual.screen import ModalScreen, Screen
