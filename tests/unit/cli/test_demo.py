@@ -64,7 +64,7 @@ def runs(terminal: RecordedTerminal, directory: Path) -> None:
 
 
 def test_the_demo_pauses_after_its_errors_and_resumes_when_fixed(directory: Path) -> None:
-    with demo(speed=3) as terminal:
+    with demo(speed=12) as terminal:
         terminal.shows("1/8")
         terminal.shows("● running")
         terminal.press("j")
