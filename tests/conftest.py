@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -67,6 +68,11 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     if isinstance(val, str | bytes) and len(val) > LONGEST_ID:
         return f"{val[:LONGEST_ID]!a}..{len(val)}"
     return None
+
+
+def pytest_collection_finish() -> None:
+    """Collecting garbage costs less without the thousands of tests, which live until the end anyway."""
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
