@@ -35,10 +35,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     attempt: int
     command: str
     shell: str
-    """Path or name of the shell.
-
-    If empty, bash is used, or sh if bash is missing. A command of plain words then runs without a shell.
-    """
+    """The shell. If empty: bash, or sh if bash is missing, and none for a command of plain words."""
     login_shell: bool
     cwd: str
     environment: Mapping[str, str]
@@ -71,6 +68,7 @@ class Since(Enum):
     """The session was copied. Its attempts continue in the original session."""
 
 
+STARTED_BEFORE = "this attempt was already started"
 LEFT_BEHIND = {
     Since.WORLD_ENDED: "its container stopped before its end was recorded",
     Since.REBOOT: "the machine went down before its end was recorded",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum, StrEnum
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -34,10 +35,7 @@ class DeviceShare(Struct, frozen=True):
 
 
 def share(device: DeviceSample, is_ours: Callable[[ProcessSample], bool], *, held: bool) -> DeviceShare:
-    """Return how a device's use is divided between this session and others.
-
-    `held` means that a job of the session has the device, even if the processes of the job are not visible.
-    """
+    """Return how a device's use is divided. `held`: a job of the session has it, even if no process is visible."""
     computing = [process for process in device.processes if process.compute]
     mine = [process for process in computing if is_ours(process)]
     theirs = [process for process in computing if not is_ours(process)]
@@ -367,66 +365,42 @@ class DeviceWarning(Struct, frozen=True):
 
 def find_warnings(sample: Sample, since: dict[str, float]) -> dict[str, tuple[DeviceWarning, ...]]:
     """Return the warnings for each device key, and update the start times in `since`."""
-    by_device: dict[str, tuple[DeviceWarning, ...]] = {}
-    holds: dict[str, float] = {}
-    for device in sample.devices:
-        kinds = list(_kinds(device))
-        begun = {kind: since.get(f"{device.key} {kind}", sample.taken) for kind in kinds}
-        holds.update({f"{device.key} {kind}": at for kind, at in begun.items()})
-        if kinds:
-            by_device[device.key] = tuple(_warning(device, kind, begun[kind], sample.taken) for kind in kinds)
+    still: dict[str, float] = {}
+
+    def beginning(device: DeviceSample, kind: WarningKind) -> str:
+        key = f"{device.key} {kind}"
+        still[key] = since.get(key, sample.taken)
+        return moment(still[key], sample.taken)
+
+    by_device = {device.key: tuple(_warnings(device, partial(beginning, device))) for device in sample.devices}
     since.clear()
-    since.update(holds)
-    return by_device
+    since.update(still)
+    return {key: warnings for key, warnings in by_device.items() if warnings}
 
 
-def _kinds(device: DeviceSample) -> Iterator[WarningKind]:
+def _warnings(device: DeviceSample, since: Callable[[WarningKind], str]) -> Iterator[DeviceWarning]:
     if device.status is Status.LOST:
-        yield WarningKind.LOST
+        what, _, advice = device.message.partition("; ")
+        yield DeviceWarning(WarningKind.LOST, f"lost at {since(WarningKind.LOST)}: {what}", advice)
         return
     if device.status is not Status.OK:
-        yield WarningKind.SILENT
+        words = f"{device.status.value} since {since(WarningKind.SILENT)}: {device.message}"
+        yield DeviceWarning(WarningKind.SILENT, words)
         return
+    clocks = f"{device.clock}/{device.clock_limit} MHz" if device.clock is not None and device.clock_limit else ""
+    after = f": {clocks}" if clocks else ""
+    slow = device.clock is not None and device.clock < _SLOW_CLOCK * (device.clock_limit or 0)
     if Slowdown.HEAT in device.slowed_by:
-        yield WarningKind.HEAT
+        yield DeviceWarning(WarningKind.HEAT, f"thermal throttling since {since(WarningKind.HEAT)}{after}")
     elif device.temperature is not None and device.temperature >= HOT:
-        yield WarningKind.HOT
+        words = f"too hot since {since(WarningKind.HOT)}: {device.temperature}°C"
+        yield DeviceWarning(WarningKind.HOT, f"{words}; {clocks}" if clocks else words)
     if Slowdown.BRAKE in device.slowed_by:
-        yield WarningKind.BRAKE
-    elif Slowdown.POWER_CAP in device.slowed_by and _slow(device):
-        yield WarningKind.POWER_CAP
+        yield DeviceWarning(WarningKind.BRAKE, f"power brake slowdown since {since(WarningKind.BRAKE)}{after}")
+    elif Slowdown.POWER_CAP in device.slowed_by and slow:
+        limit = f" of {device.power_limit:.0f} W" if device.power_limit is not None else ""
+        words = f"throttled by its power limit{limit} since {since(WarningKind.POWER_CAP)}{after}"
+        yield DeviceWarning(WarningKind.POWER_CAP, words, grave=False)
     if device.ecc_uncorrected:
-        yield WarningKind.ECC
-
-
-def _slow(device: DeviceSample) -> bool:
-    return device.clock is not None and device.clock < _SLOW_CLOCK * (device.clock_limit or 0)
-
-
-def _warning(device: DeviceSample, kind: WarningKind, begun: float, now: float) -> DeviceWarning:
-    since = moment(begun, now)
-    match kind:
-        case WarningKind.LOST:
-            what, _, advice = device.message.partition("; ")
-            return DeviceWarning(kind, f"lost at {since}: {what}", advice)
-        case WarningKind.SILENT:
-            return DeviceWarning(kind, f"{device.status.value} since {since}: {device.message}")
-        case WarningKind.HEAT:
-            return DeviceWarning(kind, f"thermal throttling since {since}{_clocks(device)}")
-        case WarningKind.HOT:
-            return DeviceWarning(kind, f"too hot since {since}: {device.temperature}°C{_clocks(device, '; ')}")
-        case WarningKind.BRAKE:
-            return DeviceWarning(kind, f"power brake slowdown since {since}{_clocks(device)}")
-        case WarningKind.POWER_CAP:
-            limit = f" of {device.power_limit:.0f} W" if device.power_limit is not None else ""
-            words = f"throttled by its power limit{limit} since {since}{_clocks(device)}"
-            return DeviceWarning(kind, words, grave=False)
-    count = device.ecc_uncorrected or 0
-    return DeviceWarning(kind, f"{count:,} uncorrectable memory errors since {since}",
-                         "results may be wrong; reset the GPU")  # fmt: skip
-
-
-def _clocks(device: DeviceSample, before: str = ": ") -> str:
-    if device.clock is None or device.clock_limit is None:
-        return ""
-    return f"{before}{device.clock}/{device.clock_limit} MHz"
+        words = f"{device.ecc_uncorrected:,} uncorrectable memory errors since {since(WarningKind.ECC)}"
+        yield DeviceWarning(WarningKind.ECC, words, "results may be wrong; reset the GPU")

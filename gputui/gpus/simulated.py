@@ -20,10 +20,7 @@ def device_key(index: int) -> str:
 
 
 def simulated_device(index: int, step: int, busy_for: int, seed: int) -> DeviceSample:
-    """Return a device's sample at a time step.
-
-    `busy_for` is the number of steps since its job began, or 0 if the device is idle.
-    """
+    """Return a device's sample at a time step, `busy_for` steps after its job began (0: idle)."""
     chance = random.Random(f"{seed}:{index}:{step}")
     load = _load(chance, busy_for, random.Random(f"{seed}:load:{index}")) if busy_for else 0
     filled = min(1.0, busy_for / 5) * (0.4 + 0.5 * random.Random(f"{seed}:{index}").random())

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from gputui.core.job import JobId
 
@@ -60,10 +61,7 @@ class MeasuredUsage(Struct, frozen=True):
 
 
 class UsageMeter:
-    """Adds up usage from samples.
-
-    `now` must always come from the same clock. It is Unix time if the usages outlive the process.
-    """
+    """Adds up usage from samples. `now` is always of one clock: Unix time if the usages outlive the process."""
 
     def __init__(self, earlier: Mapping[tuple[JobId, int], MeasuredUsage] | None = None) -> None:
         self._usages = dict(earlier or {})
@@ -88,28 +86,19 @@ class UsageMeter:
         return self._usages.pop((job, attempt), MeasuredUsage())
 
 
-class _Reading(Struct):
-    """Readings of an attempt's devices in one sample."""
+class _Reading(NamedTuple):
+    """What is known about an attempt's devices from one sample: a value for each device."""
 
-    utilizations: list[int] = field(default_factory=list)
-    memory: int | None = None
-    memory_each: int | None = None
+    utilizations: list[int]
+    memory: list[int]
 
 
 def _reading(sample: Sample, holding: DeviceHolding, pids: Mapping[int, JobId], shared: set[str]) -> _Reading:
-    reading = _Reading()
-    for key in holding.devices:
-        device = sample.device(key)
-        if device is not None and device.status is Status.OK:
-            alone = key not in shared
-            utilization = _utilization(device, holding.job, pids, alone)
-            if utilization is not None:
-                reading.utilizations.append(utilization)
-            memory = _memory(device, holding.job, pids, alone)
-            if memory is not None:
-                reading.memory = (reading.memory or 0) + memory
-                reading.memory_each = max(reading.memory_each or 0, memory)
-    return reading
+    found = ((key not in shared, sample.device(key)) for key in holding.devices)
+    devices = [(alone, device) for alone, device in found if device is not None and device.status is Status.OK]
+    utilizations = [_utilization(device, holding.job, pids, alone) for alone, device in devices]
+    memory = [_memory(device, holding.job, pids, alone) for alone, device in devices]
+    return _Reading([each for each in utilizations if each is not None], [each for each in memory if each is not None])
 
 
 def _utilization(device: DeviceSample, job: JobId, pids: Mapping[int, JobId], alone: bool) -> int | None:
@@ -138,8 +127,8 @@ def _added(usage: MeasuredUsage, reading: _Reading, devices: int, seconds: float
         gpu_seconds=usage.gpu_seconds + devices * seconds,
         measured_seconds=usage.measured_seconds + measured * seconds,
         busy_seconds=usage.busy_seconds + sum(reading.utilizations) / 100 * seconds,
-        peak_memory=_highest([usage.peak_memory, reading.memory]),
-        peak_memory_each=_highest([usage.peak_memory_each, reading.memory_each]),
+        peak_memory=_highest(usage.peak_memory, [sum(reading.memory)] if reading.memory else []),
+        peak_memory_each=_highest(usage.peak_memory_each, reading.memory),
         busy_at=now if any(each >= BUSY_UTILIZATION for each in reading.utilizations) else usage.busy_at,
         measured_since=_measured_since(usage, now) if measured else usage.measured_since,
         measured_at=now if measured else usage.measured_at,
@@ -156,14 +145,13 @@ def _idle_since(usage: MeasuredUsage, reading: _Reading, now: float) -> float | 
     """Return since when the attempt has been idle, or None. A reading without utilization changes nothing."""
     if not reading.utilizations:
         return usage.idle_since
-    holds = reading.memory is not None and reading.memory >= HOLDING_MEMORY
-    if holds and max(reading.utilizations) <= IDLE_UTILIZATION:
+    if sum(reading.memory) >= HOLDING_MEMORY and max(reading.utilizations) <= IDLE_UTILIZATION:
         return now if usage.idle_since is None else usage.idle_since
     return None
 
 
-def _highest(values: list[int | None]) -> int | None:
-    return max((value for value in values if value is not None), default=None)
+def _highest(before: int | None, now: list[int]) -> int | None:
+    return max(now if before is None else [before, *now], default=None)
 
 
 def _shared_devices(holdings: list[DeviceHolding]) -> set[str]:

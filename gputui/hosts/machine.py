@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Collection, Iterable
 from contextlib import closing
 
@@ -11,10 +12,10 @@ from msgspec import Struct
 
 from gputui import __version__
 from gputui.core.job import ACTIVE, BAD_ENDS, WAITING
-from gputui.gpus.external_processes import Rules
+from gputui.gpus.external_processes import ExternalProcesses, HeldByExternalProcesses, Ours, Verdict
 from gputui.gpus.hardware import driver_present
 from gputui.gpus.machine import CpuSampler
-from gputui.gpus.sample import DeviceSample, ProcessSample, Sample, Sampler, Status
+from gputui.gpus.sample import DeviceSample, Sample, Sampler, Status
 from gputui.gpus.sampler_process import ProcessSampler, sample_once
 from gputui.session.control.connection import ask_owner
 from gputui.session.messages import Slots, SlotShown, StatusQuestion
@@ -89,7 +90,6 @@ class MachineStatus(Struct, frozen=True, kw_only=True):
 
 PATIENCE = 0.9
 """Seconds to wait for GPU figures, because a hanging driver never returns them."""
-SMALLEST = Rules().smallest
 
 
 class LiveSession(msgspec.Struct, frozen=True):
@@ -112,7 +112,7 @@ def collect_status() -> MachineStatus:
         host=os.uname().nodename.partition(".")[0],
         gputui=__version__,
         gpus=gpus,
-        cards=tuple(_card(device, live.values(), gpus) for device in sample.devices) if sample is not None else (),
+        cards=_cards(sample, live.values(), gpus) if sample is not None else (),
         sessions=sessions,
         load=os.getloadavg()[0] / (os.cpu_count() or 1),
     )
@@ -141,9 +141,21 @@ def _sample(gpus: bool, live: Iterable[LiveSession]) -> Sample | None:
         return sample_once(sampler, PATIENCE)
 
 
-def _card(device: DeviceSample, live: Collection[LiveSession], gpus: bool) -> CardStatus:
+def _cards(sample: Sample, live: Collection[LiveSession], gpus: bool) -> tuple[CardStatus, ...]:
+    names = {pid: f"#{job} {session.summary.name}" for session in live for pid, job in session.pids.items()}
+    ours = {pid: job for session in live for pid, job in session.pids.items()}
+    verdicts = ExternalProcesses().observe(sample, Ours(ours), time.time())
     busy = [slot for session in live for slot in session.slots if slot.job is not None]
-    names = {str(device.index), device.uuid}
+    return tuple(_card(device, verdicts[device.key], names, busy, gpus) for device in sample.devices)
+
+
+def _card(
+    device: DeviceSample, verdict: Verdict, ours: dict[int, str], busy: list[SlotShown], gpus: bool
+) -> CardStatus:
+    words = {str(device.index), device.uuid}
+    holders = [ours[process.pid] for process in device.processes if process.pid in ours]
+    if isinstance(verdict, HeldByExternalProcesses):
+        holders += [process.user or f"pid {process.pid}" for process in verdict.by]
     return CardStatus(
         index=device.index,
         name=device.name,
@@ -151,8 +163,8 @@ def _card(device: DeviceSample, live: Collection[LiveSession], gpus: bool) -> Ca
         utilization=device.utilization,
         memory_used=device.memory_used,
         memory_total=device.memory_total,
-        holders=tuple(dict.fromkeys(_holder(process, live) for process in device.processes if _counts(process, live))),
-        taken=any(names.intersection(slot.devices) for slot in busy) if gpus else device.index < len(busy),
+        holders=tuple(dict.fromkeys(holders)),
+        taken=any(words.intersection(slot.devices) for slot in busy) if gpus else device.index < len(busy),
     )
 
 
@@ -160,16 +172,3 @@ def _trouble(device: DeviceSample) -> str:
     if device.status is not Status.OK:
         return f"{device.status.value}: {device.message}" if device.message else device.status.value
     return "" if device.visible else "not in CUDA_VISIBLE_DEVICES"
-
-
-def _counts(process: ProcessSample, live: Iterable[LiveSession]) -> bool:
-    """Return whether a process occupies its GPU: one of our jobs, or what counts as an external process."""
-    ours = any(process.pid in session.pids for session in live)
-    return ours or (process.compute and process.alive and (process.memory is None or process.memory >= SMALLEST))
-
-
-def _holder(process: ProcessSample, live: Iterable[LiveSession]) -> str:
-    for session in live:
-        if process.pid in session.pids:
-            return f"#{session.pids[process.pid]} {session.summary.name}"
-    return process.user or f"pid {process.pid}"

@@ -18,10 +18,7 @@ class HostIdentity(Struct, frozen=True):
     boot: str
     pid_namespace: str
     init_started: int | None = None
-    """Start time of the namespace's first process, in clock ticks since boot, or None if that process is not visible.
-
-    It is needed because ids of namespaces are reused.
-    """
+    """Start time of the namespace's first process in clock ticks, if visible, because ids of namespaces are reused."""
 
     def same_processes(self, other: HostIdentity) -> bool:
         """Return whether a pid means the same process on both hosts."""

@@ -42,10 +42,7 @@ READ_TRIES, READ_INTERVAL = 50, 0.1
 between them.
 """
 LOOK_EVERY = 2.0
-"""Seconds between checks for stopped wrappers.
-
-Polling is necessary because the kernel notifies only the parent, and an adopted wrapper is not a child of this process.
-"""
+"""Seconds between checks for stopped wrappers. The kernel tells only the parent, which we may not be."""
 _LOG_TAIL = 200
 _CLAIMS_OF_WRAPPERS = claims.Claims.of(spawn.SESSION)
 
@@ -61,7 +58,7 @@ class LocalEngine(claims.ClaimedAttempts):
         self._live: dict[Key, LiveAttempt] = {}
         self._undecided: dict[Key, Order | None] = {}
         """Recovered attempts for which no decision has been made yet, with the latest order for each."""
-        self._crew: Crew[Launch, int | spawn.SpawnError] = Crew(self._spawn)
+        self._crew: Crew[Launch, int | events.Outcome] = Crew(self._spawn)
         self._stopper = Stopper(loop, self._report_end)
         self._directory = DirectoryId.of(private)
         self._closed = False
@@ -72,7 +69,7 @@ class LocalEngine(claims.ClaimedAttempts):
         for launch, started in self._crew.each(launches):
             self._started(launch, started)
 
-    def _spawn(self, launch: Launch) -> int | spawn.SpawnError:
+    def _spawn(self, launch: Launch) -> int | events.Outcome:
         """Start the wrapper and return its pid. May be called in any thread."""
         key = (launch.job, launch.attempt)
         arguments = spawn.arguments(launch, _CLAIMS_OF_WRAPPERS.path(*key))
@@ -80,23 +77,14 @@ class LocalEngine(claims.ClaimedAttempts):
         held = {spawn.SESSION: self._private} | ({} if launch.lease is None else {spawn.LEASE: launch.lease})
         try:
             return spawn.spawn(arguments, environment, *_logs(launch), held)
-        except spawn.SpawnError as error:
-            return error
         finally:
             if launch.directory is not None:
                 os.close(launch.directory)
 
-    def _started(self, launch: Launch, started: int | spawn.SpawnError) -> None:
+    def _started(self, launch: Launch, started: int | events.Outcome) -> None:
         key = (launch.job, launch.attempt)
-        if isinstance(started, spawn.SpawnError):
-            match started:
-                case spawn.AlreadyStarted():
-                    outcome: events.Outcome = events.Vanished(str(started))
-                case spawn.NoRoomNow():
-                    outcome = events.NoRoom(str(started))
-                case _:
-                    outcome = events.NotStarted(str(started))
-            self._report(_ended(key, outcome))
+        if not isinstance(started, int):
+            self._report(_ended(key, started))
             return
         reached(Step.SPAWNED)
         live = LiveAttempt(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gputui.core import events
 from gputui.core.events import NeverRan, NoRoom, NotStarted, Outcome, Vanished
 from gputui.engines import claims
-from gputui.engines.protocol import Since
+from gputui.engines.protocol import STARTED_BEFORE, Since
 from gputui.process import processes
 
 from .spawn import CLAIM_FAILED, DIRECTORY_FAILED
@@ -72,9 +72,6 @@ def decide(claim: type[claims.Claim], since: Since, *, alive: bool) -> Decision:
 
 
 # The outcome of a wrapper's end
-
-
-STARTED_BEFORE = "this attempt was already started"
 
 
 def exit_status(result: os.waitid_result | None) -> int | None:
@@ -147,10 +144,7 @@ class Leader(NamedTuple):
 
 
 def find_leader(token: str) -> Leader | OSError | None:
-    """Return the attempt's wrapper, which is the oldest session leader with its token, or None if there is none.
-
-    Return the error if the processes could not be searched.
-    """
+    """Return the oldest session leader with the token, None if there is none, or the error of the search."""
     try:
         members = processes.tree(processes.AttemptMarks(token))
     except OSError as error:

@@ -13,9 +13,10 @@ from functools import lru_cache
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
+from gputui.core.events import NoRoom, NotStarted, Outcome, Vanished
 from gputui.core.regex import lazy_regex
 from gputui.engines.claims import DIRECTORY_GONE_LINE, EXIT_WORD
-from gputui.engines.protocol import Launch
+from gputui.engines.protocol import STARTED_BEFORE, Launch
 from gputui.process.processes import TOKEN_VARIABLE
 from gputui.process.spawn import CopyOf, OpenedPath
 from gputui.process.spawn import spawn as spawn_process
@@ -35,26 +36,10 @@ _MACHINE_TROUBLE = frozenset(
 _COARSEST_FILE_TIME_NS = 2_000_000_000
 
 
-class SpawnError(Exception):
-    """The wrapper was not started. The message is shown to the user."""
-
-
-class AlreadyStarted(SpawnError):
-    """The attempt may have run before because its log already exists."""
-
-
-class CannotStart(SpawnError):
-    """The attempt cannot be started, and a retry would fail too."""
-
-
-class NoRoomNow(SpawnError):
-    """The machine currently lacks a resource. A retry may succeed."""
-
-
 def spawn(
     arguments: Sequence[str], environment: dict[str, str], out: str, err: str | None, held: Mapping[int, int]
-) -> int:
-    """Start a wrapper as the leader of its own session and return its pid.
+) -> int | Outcome:
+    """Start a wrapper as the leader of its own session. Return its pid, or why it could not be started.
 
     If `err` is None, both streams go to `out`. `held` maps descriptor numbers in the wrapper to descriptors of this
     process. The wrapper closes them before it runs its command.
@@ -63,42 +48,42 @@ def spawn(
     stderr = CopyOf(1) if err is None else OpenedPath(err, LOG_FLAGS, LOG_MODE)
     try:
         return spawn_process(arguments, environment, {1: OpenedPath(out, LOG_FLAGS, LOG_MODE), 2: stderr, **held})
-    except FileExistsError as error:
-        raise AlreadyStarted("this attempt was already started") from error
+    except FileExistsError:
+        return Vanished(STARTED_BEFORE)
     except ValueError as error:
-        _remove_own_logs(out, err, begun)
-        raise CannotStart(f"cannot pass it to a shell: {error}") from error
+        why: Outcome = NotStarted(f"cannot pass it to a shell: {error}")
     except OSError as error:
-        _remove_own_logs(out, err, begun)
-        raise _explained(error, arguments, out) from error
+        why = _explained(error, arguments, out)
+    return why if _remove_own_logs(out, err, begun) else Vanished(STARTED_BEFORE)
 
 
-def _remove_own_logs(out: str, err: str | None, begun: int) -> None:
-    """Remove the logs that this call created. Older ones show that the attempt was started before."""
+def _remove_own_logs(out: str, err: str | None, begun: int) -> bool:
+    """Remove the logs that this call created. Return False if one is older: the attempt was started before."""
     for log in (out, err):
         if log is not None:
             with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
                 facts = os.stat(log)
                 if facts.st_size or facts.st_mtime_ns < begun - _COARSEST_FILE_TIME_NS:
-                    raise AlreadyStarted("this attempt was already started")
+                    return False
                 os.unlink(log)
+    return True
 
 
-def _explained(error: OSError, arguments: Sequence[str], out: str) -> SpawnError:
+def _explained(error: OSError, arguments: Sequence[str], out: str) -> NoRoom | NotStarted:
     """Find out which step failed, because the child returns a single errno for everything it does before exec."""
     directory = os.path.dirname(out)
     if error.errno in _MACHINE_TROUBLE:
-        return NoRoomNow(f"cannot start it now: {error.strerror or error}")
+        return NoRoom(f"cannot start it now: {error.strerror or error}")
     if error.errno == errno.E2BIG:
         longest = max(len(os.fsencode(argument)) for argument in arguments)
         if longest > LONGEST_ARGUMENT:
-            return CannotStart(f"command too long: {longest:,} bytes; the limit here is {LONGEST_ARGUMENT:,}")
-        return CannotStart("command and environment together are too long for this machine")
+            return NotStarted(f"command too long: {longest:,} bytes; the limit here is {LONGEST_ARGUMENT:,}")
+        return NotStarted("command and environment together are too long for this machine")
     if error.errno in (errno.ENOENT, errno.ENOTDIR) and not os.path.isdir(directory):
-        return CannotStart(f"its output directory is gone: {os.path.realpath(directory)}")
+        return NotStarted(f"its output directory is gone: {os.path.realpath(directory)}")
     if error.errno in (errno.EACCES, errno.EPERM) and not os.access(directory, os.W_OK | os.X_OK):
-        return CannotStart(f"cannot write to its output directory: {os.path.realpath(directory)}")
-    return CannotStart(f"failed to start: {error.strerror or error}")
+        return NotStarted(f"cannot write to its output directory: {os.path.realpath(directory)}")
+    return NotStarted(f"failed to start: {error.strerror or error}")
 
 
 # The wrapper

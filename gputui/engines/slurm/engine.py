@@ -26,7 +26,7 @@ from gputui.core.slots import NodeSize, NodeState
 from gputui.core.steps import Step, reached
 from gputui.engines import claims
 from gputui.engines.claims import MARK, Claims
-from gputui.engines.protocol import LEFT_BEHIND, Launch, Report, Since, Survivor
+from gputui.engines.protocol import LEFT_BEHIND, STARTED_BEFORE, Launch, Report, Since, Survivor
 from gputui.process.processes import user_name
 from gputui.process.watch import EventLoop, WorkerThread
 
@@ -37,7 +37,6 @@ from .parse import Phase, SlurmEnd, SlurmJob, SlurmNode, largest
 from .poll import ClaimReader, ClaimReading, Key, QueueAnswer, QueuePoller
 from .supervisor import KILL_SIGNAL, KILLED, job_name, refusal_outcome, submit, token_of
 
-STARTED_BEFORE = "this attempt was already started"
 QUEUED = "being submitted to Slurm"
 SUSPEND_AT = (0.0, 2.0, 6.0)
 """Delays in seconds of a suspend or resume. The first may reach a job too early, and Slurm reports no error."""
@@ -485,10 +484,7 @@ class SlurmEngine(claims.ClaimedAttempts):
         return f"node {node} is down (Slurm: {self._down[node]}); it may still run there" if node in self._down else ""
 
     def _cancel_ended(self, rows: dict[str, SlurmJob], asked_at: float) -> None:
-        """Cancel ended jobs that a restarted controller lists as running, because they would block GPUs for hours.
-
-        The jobs are cancelled by name because ids are reused.
-        """
+        """Cancel by name ended jobs that a restarted controller lists as running: they would block GPUs for hours."""
         for key, finished in list(self._finished.items()):
             since, token = asked_at - finished.at, self.token(*key)
             row = rows.get(token)
@@ -702,10 +698,7 @@ def _real(path: str) -> str:
 
 
 def _is_undecided(attempt: BatchAttempt) -> bool:
-    """Return whether to wait longer for Slurm before the attempt's end is reported.
-
-    This is the case if Slurm has not answered yet, or if the job waits in its queue again or is held up by the epilog.
-    """
+    """Return whether the end may become clear: no answer yet, waiting in the queue again, or held up by the epilog."""
     if attempt.row is None:
         return attempt.missed == 0
     in_time = attempt.over_since is not None and time.monotonic() - attempt.over_since < RECORD_PATIENCE
@@ -720,10 +713,7 @@ def _patience(attempt: BatchAttempt) -> float:
 
 
 OWN_PATIENCE, INHERITED_PATIENCE = 4.0, 2.0
-"""Seconds that a closing owner waits for Slurm.
-
-The first value applies to attempts that it withdrew itself, the second to those of earlier owners.
-"""
+"""Seconds that a closing owner waits for Slurm for attempts that it withdrew, and for those of earlier owners."""
 
 
 class WithdrawnFile:

@@ -292,10 +292,7 @@ def _closed(line: str) -> tuple[str, str | None, str | None, float | None]:
 
 
 def _node_state(said: str) -> NodeState:
-    """Parse states such as `IDLE+DRAIN`, `MIXED+DRAIN`, `DOWN*+NOT_RESPONDING` and `IDLE+POWERED_DOWN`.
-
-    A node in the last of these states is started on demand.
-    """
+    """Parse states such as `MIXED+DRAIN` and `DOWN*+NOT_RESPONDING`. `IDLE+POWERED_DOWN` is started on demand."""
     base, *flags = said.replace("*", "").split("+")
     if base in ("DOWN", "ERROR", "FUTURE", "INVAL", "INVALID") or "NOT_RESPONDING" in flags or "FAIL" in flags:
         return NodeState.DOWN

@@ -33,10 +33,7 @@ KILL_SIGNAL = 40
 KILLED = 128 + 9
 """Exit code of attempts that were killed together with their supervisor."""
 GPU_USE = "gpu_use.csv"
-"""Name of the file in the job's directory to which GPU use is written every two seconds.
-
-The columns are index, utilization in %, used and total memory in MiB, temperature in °C and power in W.
-"""
+"""File with GPU use: index, utilization in %, used and total memory in MiB, temperature in °C, power in W."""
 _GIVEN = "GPUTUI_SLURM_"
 
 # A trapped signal ends `wait`, and bash loses the status of a child that ends at the same moment, as happens when Slurm

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from gputui.gpus.hardware import Readings
@@ -189,9 +188,9 @@ class DeviceReader:
     def __init__(self, driver: Driver, nvml_index: int, table: ProcessTable) -> None:
         self._driver, self._nvml_index, self._table = driver, nvml_index, table
         self._lists = ProcessLists(driver)
-        self._known = DeviceSample(index=nvml_index, uuid="", name=f"GPU {nvml_index}")
+        self.known = DeviceSample(index=nvml_index, uuid="", name=f"GPU {nvml_index}")
         """Identity of the GPU, which is kept when the device is lost."""
-        self._slow = self._known
+        self._slow = self.known
         """The identity, with the values that rarely change."""
         self._slow_read_at = float("-inf")
         self._instances: list[Instance] = []
@@ -216,12 +215,12 @@ class DeviceReader:
 
     def _open(self) -> Metrics:
         """Open the device, by its UUID if known, because indices may change when a device is lost."""
-        if self._known.uuid:
-            handle = self._driver.call("nvmlDeviceGetHandleByUUID", self._known.uuid)
+        if self.known.uuid:
+            handle = self._driver.call("nvmlDeviceGetHandleByUUID", self.known.uuid)
         else:
             handle = self._driver.call("nvmlDeviceGetHandleByIndex", self._nvml_index)
         metrics = Metrics(self._driver, handle, self._lists, self._table)
-        self._known = DeviceSample(
+        self.known = DeviceSample(
             index=self._nvml_index,
             uuid=metrics.uuid(),
             name=metrics.name() or "unknown GPU",
@@ -236,7 +235,7 @@ class DeviceReader:
             return
         metrics.ask_all_again()
         self._slow = replace(
-            self._known,
+            self.known,
             power_limit=metrics.watts("nvmlDeviceGetEnforcedPowerLimit"),
             fan=metrics.fan(),
             clock_limit=metrics.megahertz("nvmlDeviceGetMaxClockInfo"),
@@ -245,7 +244,7 @@ class DeviceReader:
             pcie_replays=metrics.number("nvmlDeviceGetPcieReplayCounter"),
             mig_enabled=metrics.mig_enabled(),
         )
-        self._instances = metrics.instances(self._known) if self._slow.mig_enabled else []
+        self._instances = metrics.instances(self.known) if self._slow.mig_enabled else []
         self._slow_read_at = now
 
     def _device(self, metrics: Metrics) -> DeviceSample:
@@ -270,13 +269,8 @@ class DeviceReader:
         status, message = troubles.device_status(code, str(error))
         self._metrics = None
         self._retry_at = time.monotonic() + _RETRY_PERIOD
-        self._failure = replace(self._known, status=status, message=message)
+        self._failure = replace(self.known, status=status, message=message)
         return self._failure
-
-    @property
-    def identity(self) -> DeviceSample:
-        """What is known about a device that has not answered yet."""
-        return self._known
 
 
 # One thread per device
@@ -286,17 +280,13 @@ STALE_AFTER = 1.5
 """Seconds without an answer after which a device is considered hung."""
 
 
-class _Answer(Struct, frozen=True):
-    devices: Readings
-    at: float
-
-
 class Worker:
     """A device and the thread that reads it. Only the publisher calls its methods."""
 
     def __init__(self, number: int, reader: DeviceReader, notify: Callable[[], None]) -> None:
         self._reader, self._notify = reader, notify
-        self._answer: _Answer | None = None
+        self._answer: tuple[Readings, float] | None = None
+        """The last answer and its time."""
         self._asked_at: float | None = None
         self._thread = WorkerThread(f"gpu-{number}")
 
@@ -315,16 +305,16 @@ class Worker:
         """Return the last answer and its age in tenths of a second, so that samples of an idle device are identical."""
         asked_at, answer = self._asked_at, self._answer
         if answer is None:
-            return (silent(self._reader.identity, 0.0 if asked_at is None else round(now - asked_at, 3)),)
-        age = max(0.0, round(now - answer.at, 1))
+            return (silent(self._reader.known, 0.0 if asked_at is None else round(now - asked_at, 3)),)
+        devices, at = answer
+        age = max(0.0, round(now - at, 1))
         hung = asked_at is not None and now - asked_at > STALE_AFTER
         return tuple(
             silent(device, age) if hung and device.status is Status.OK else replace(device, age=age)
-            for device in answer.devices
+            for device in devices
         )
 
     def _read(self) -> None:
-        devices = self._reader.read()
-        self._answer = _Answer(devices, time.monotonic())
+        self._answer = self._reader.read(), time.monotonic()
         self._asked_at = None
         self._notify()

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from gputui.core.events import NoRoom, NotStarted, Outcome, Vanished
 from gputui.engines.local import spawn
-from gputui.engines.local.spawn import AlreadyStarted, CannotStart, NoRoomNow
+from gputui.engines.protocol import STARTED_BEFORE
 
 COMMAND = ["/bin/sh", "-c", "exit 0"]
 MACHINE_TROUBLE = [errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.EDQUOT]
@@ -28,7 +29,7 @@ def failing(number: int, *created: Path) -> Any:
     return spawn_process
 
 
-def call(directory: Path) -> int:
+def call(directory: Path) -> int | Outcome:
     return spawn.spawn(COMMAND, dict(os.environ), str(directory / "OUT"), str(directory / "ERR"), {})
 
 
@@ -37,8 +38,7 @@ def test_trouble_of_the_machine_is_temporary_and_leaves_no_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     monkeypatch.setattr(spawn, "spawn_process", failing(number, tmp_path / "OUT"))
-    with pytest.raises(NoRoomNow, match=os.strerror(number)):
-        call(tmp_path)
+    assert call(tmp_path) == NoRoom(f"cannot start it now: {os.strerror(number)}")
     assert os.listdir(tmp_path) == []
 
 
@@ -49,26 +49,24 @@ def test_a_log_of_an_earlier_start_counts_even_when_the_machine_has_no_room(
     log.touch()
     os.utime(log, (time.time() - 60,) * 2)
     monkeypatch.setattr(spawn, "spawn_process", failing(errno.EAGAIN))
-    with pytest.raises(AlreadyStarted):
-        call(tmp_path)
+    assert call(tmp_path) == Vanished(STARTED_BEFORE)
     assert log.exists()
 
 
 def test_a_log_with_content_is_never_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "OUT").write_text("epoch 1\n")
     monkeypatch.setattr(spawn, "spawn_process", failing(errno.ENOMEM))
-    with pytest.raises(AlreadyStarted):
-        call(tmp_path)
+    assert call(tmp_path) == Vanished(STARTED_BEFORE)
     assert (tmp_path / "OUT").read_text() == "epoch 1\n"
 
 
 def test_a_directory_for_logs_that_is_gone_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CannotStart, match=f"its output directory is gone: {tmp_path}/gone"):
-        call(tmp_path / "gone")
+    assert call(tmp_path / "gone") == NotStarted(f"its output directory is gone: {tmp_path}/gone")
 
 
 @pytest.mark.parametrize("environment", [{"BIG": "x" * 200_000}, {"a=b": "x"}])
 def test_a_variable_too_long_or_with_an_invalid_name_is_refused(tmp_path: Path, environment: dict[str, str]) -> None:
-    with pytest.raises(CannotStart, match="environment"):
-        spawn.spawn(COMMAND, environment, str(tmp_path / "OUT"), None, {})
+    outcome = spawn.spawn(COMMAND, environment, str(tmp_path / "OUT"), None, {})
+    assert isinstance(outcome, NotStarted)
+    assert "environment" in outcome.why
     assert os.listdir(tmp_path) == []
