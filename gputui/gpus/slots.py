@@ -231,11 +231,11 @@ def slots(wanted: Wanted, hardware: Hardware) -> GivenSlots:
         case All():
             return _all_slots(hardware)
         case Cpu(slots=count):
-            return GivenSlots(_cpu_slots(count))
+            return GivenSlots(_slots([()] * count, DeviceKind.CPU))
         case Simulated(slots=count):
             return GivenSlots(_slots(((str(index),) for index in range(count)), DeviceKind.SIMULATED))
         case SlurmSlots(slots=count):
-            return GivenSlots(tuple(Slot(index, (), DeviceKind.SLURM) for index in range(count or MOST_IN_SLURM)))
+            return GivenSlots(_slots([()] * (count or MOST_IN_SLURM), DeviceKind.SLURM))
         case NamedDevices(groups=groups):
             return _named_slots(groups, hardware)
 
@@ -266,7 +266,7 @@ def _visible_devices(written: str, hardware: Hardware) -> list[str]:
 def _cpu_instead(reason: str, hardware: Hardware) -> GivenSlots:
     count = min(_MOST_DEFAULT_CPU_SLOTS, max(1, hardware.cores // 2))
     serve = counted(count, "CPU slot", "CPU slots")
-    return GivenSlots(_cpu_slots(count), f"{reason}: using {serve} (--gpus cpu:N for more)")
+    return GivenSlots(_slots([()] * count, DeviceKind.CPU), f"{reason}: using {serve} (--gpus cpu:N for more)")
 
 
 def _named_slots(groups: tuple[Group, ...], hardware: Hardware) -> GivenSlots:
@@ -308,10 +308,6 @@ def _inventory(hardware: Hardware) -> str:
 
 def _brief(listing: str) -> str:
     return listing if len(listing) <= 400 else listing[:399] + "…"
-
-
-def _cpu_slots(count: int) -> tuple[Slot, ...]:
-    return tuple(Slot(index, (), DeviceKind.CPU) for index in range(count))
 
 
 def _slots(groups: Iterable[Group], kind: DeviceKind = DeviceKind.GPU) -> tuple[Slot, ...]:

@@ -734,11 +734,8 @@ class WithdrawnFile:
         """Add an attempt that is about to be withdrawn or has just been withdrawn."""
         with self._lock, suppress(OSError):
             self._noted_at = time.monotonic()
-            line = b"%d.%d\n" % (job, attempt)
-            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            with os.fdopen(fd, "r+b", buffering=0) as file:
-                if line not in file.readlines():
-                    file.write(line)
+            with open(self._path, "ab", opener=partial(os.open, mode=0o600)) as file:
+                file.write(b"%d.%d\n" % (job, attempt))
 
     def clear_if_unused_since(self, asked_at: float) -> None:
         """Remove the file if Slurm listed no withdrawn attempt at `asked_at`, and none was added since."""
