@@ -262,7 +262,7 @@ def test_a_connection_lost_while_adding_says_how_to_check(lab: Lab, adding: list
     cut = 'pid=$$; until grep -q ^sshd /proc/$pid/comm; do pid=$(ps -o ppid= -p $pid | tr -d " "); done; kill -9 $pid'
     program.write_text(f'#!/bin/sh\n{" ".join(GPUTUI)} "$@"\n{cut}\n')
     done = gputui(lab, *adding[:1], "--host", "lab7:my runs", *adding[1:])
-    assert done.returncode == 1
+    assert done.returncode == 5
     last = done.stderr.splitlines()[-1]
     assert "may have been added" in last
     program.write_text(whole)
@@ -275,7 +275,7 @@ def test_a_connection_lost_while_adding_says_how_to_check(lab: Lab, adding: list
 def test_a_machine_that_cannot_be_reached_was_asked_for_nothing_else_than_a_look(lab: Lab) -> None:
     lab.dead("lab9")
     done = gputui(lab, "--host", "lab9", "ls")
-    assert (done.returncode, "Try: ssh lab9" in done.stderr) == (1, True)
+    assert (done.returncode, "Try: ssh lab9" in done.stderr) == (5, True)
     assert "added" not in done.stderr
 
 
