@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.sessions import GPUTUI, Home
+from support.app import AppHome
+from support.sessions import GPUTUI
 from support.terminal import Tmux, in_tmux
 from support.waiting import until
 
@@ -21,30 +20,16 @@ pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux
 WAITS = "until [ -e {flag} ]; do sleep 0.05; done; echo {flag} is there"
 
 
-class Evening:
-    """A user, their directory and their terminal."""
+class Evening(AppHome):
+    """A user, their session and their terminal."""
 
     def __init__(self, directory: Path, tmux: Tmux) -> None:
-        self.directory = directory
+        super().__init__(directory, "gputui_run")
         self.tmux = tmux
 
-    def listing(self) -> dict[str, Any]:
-        done = subprocess.run([*GPUTUI, "ls", "--json"], cwd=self.directory, capture_output=True, text=True, check=True)
-        listing: dict[str, Any] = json.loads(done.stdout)
-        return listing
-
     def job(self, number: int) -> dict[str, Any]:
-        job: dict[str, Any] = self.listing()["jobs"][number]
+        job: dict[str, Any] = self.ask("show", job=number)
         return job
-
-    def becomes(self, number: int, state: str) -> None:
-        until(lambda: self.job(number)["state"] == state, f"#{number} is {state}")
-
-    def owner(self) -> tuple[str, int]:
-        """The scheduling process; after a detach a daemon that was just started takes a moment."""
-        until(lambda: self.listing()["process"], "a scheduler is running")
-        owner = self.listing()["process"]
-        return owner["kind"], owner["pid"]
 
     def go_to(self, word: str) -> None:
         """Filter, so that the cursor is on the first job with this word."""
@@ -64,15 +49,15 @@ class Evening:
 def evening(tmp_path: Path) -> Iterator[Evening]:
     directory = tmp_path / "lab"
     directory.mkdir()
-    home = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state"), "LANG": "C.UTF-8"}
+    env = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state"), "LANG": "C.UTF-8"}
     (directory / "train.py").write_text("import lab_settings\nprint('trained')\n")
     lines = ["python3 train.py --lr 0.1", "python3 train.py --lr 0.2", "python3 train.py --lr 0.3"]
     lines += ["sleep 1000", WAITS.format(flag="one"), WAITS.format(flag="two"), "echo last"]
-    (directory / "jobs.txt").write_text("\n".join(lines) + "\n")
-    session = Home(directory, "gputui_run")
-    with in_tmux(directory, home) as tmux:
-        yield Evening(directory, tmux)
-        session.end()
+    with in_tmux(directory, env) as tmux:
+        evening = Evening(directory, tmux)
+        evening.write(*lines)
+        yield evening
+        evening.end()
 
 
 def test_a_whole_evening(evening: Evening) -> None:
@@ -122,10 +107,8 @@ def a_job_is_moved_up_and_another_killed(evening: Evening) -> None:
 
 def the_app_is_killed_and_nothing_is_lost(evening: Evening) -> None:
     running = [evening.job(number)["pid"] for number in (4, 5)]
-    kind, pid = evening.owner()
-    assert kind == "app"
-    os.kill(pid, signal.SIGKILL)
-    until(lambda: evening.owner()[0] == "daemon", "daemon took over the session")
+    os.kill(evening.app(), signal.SIGKILL)
+    evening.owner()
     assert [evening.job(number)["pid"] for number in (4, 5)] == running
     (evening.directory / "one").touch()
     evening.becomes(4, "succeeded")
@@ -146,7 +129,7 @@ def a_job_is_added_and_the_session_left_and_reopened(evening: Evening) -> None:
     tmux.shows("detach: jobs keep running in the background")
     tmux.press("d")
     tmux.shows("keeps scheduling. Reattach: gputui · Stop: gputui stop")
-    assert evening.owner()[0] == "daemon"
+    evening.owner()
     (evening.directory / "two").touch()
     evening.becomes(5, "succeeded")
     tmux.run(GPUTUI)
@@ -156,4 +139,4 @@ def a_job_is_added_and_the_session_left_and_reopened(evening: Evening) -> None:
     tmux.shows("8/8")
     tmux.press("q")
     tmux.leaves()
-    assert [job["attempt"] for job in evening.listing()["jobs"]] == [2, 2, 2, 1, 1, 1, 1, 1]
+    assert [job.issued for job in evening.jobs()] == [2, 2, 2, 1, 1, 1, 1, 1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,11 +12,6 @@ from support.waiting import PATIENCE
 from gputui.tui.terminal.tty import Colours, colours, locale_is_utf8
 
 SAY = "import sys; from gputui.tui.terminal.tty import say; sys.exit(0 if say('Detached. ' * {}) else 3)"
-
-
-def test_the_checks_import_neither_textual_nor_asyncio() -> None:
-    program = "import gputui.tui.terminal.tty, sys; sys.exit('textual' in sys.modules or 'asyncio' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -111,21 +110,6 @@ def text_of(node: ast.JoinedStr | ast.Constant) -> str:
     """As it is written, with `{…}` for what is filled in."""
     parts = node.values if isinstance(node, ast.JoinedStr) else [node]
     return "".join(str(part.value) if isinstance(part, ast.Constant) else "{…}" for part in parts)
-
-
-def main() -> None:
-    chosen = sys.argv[1] if len(sys.argv) > 1 else "gputui"
-    home = ""
-    for module, line, text in sentences():
-        if module.startswith(chosen):
-            if module != home:
-                print(f"\n{module}")
-            home = module
-            print(f"{line:5}  {text}")
-
-
-if __name__ == "__main__":
-    main()
 
 
 # ---- The shapes that `--json` promises ----
