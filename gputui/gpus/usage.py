@@ -1,13 +1,15 @@
-"""How attempts use their devices: means, peaks, GPU-seconds and idle times. Pure: takes samples and the time."""
+"""What attempts use: means, peaks, GPU-seconds, idle times and series. Pure: takes samples and the time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from gputui.core.amounts import GIB
 from gputui.core.job import JobId
+from gputui.core.results import Curve, Point
 
 from .sample import DeviceSample, Sample, Status
 
@@ -60,11 +62,72 @@ class MeasuredUsage(Struct, frozen=True):
         return 0.0 if self.idle_since is None else max(0.0, now - self.idle_since)
 
 
+# Series over the time of an attempt
+
+
+GPU_LOAD, GPU_MEMORY, POWER, CPU, RAM = "GPU load %", "GPU memory G", "power W", "CPU %", "RAM G"
+FIGURES = (GPU_LOAD, GPU_MEMORY, POWER, CPU, RAM)
+"""The names of the series. A metric never has a blank in its name."""
+FIRST_SECONDS = 2.0
+MOST_BUCKETS = 240
+
+
+class UsageSeries(Struct):
+    """The figures of an attempt over time, in a bounded number of buckets of equal length. When all are full, their
+    length is doubled.
+    """
+
+    since: float
+    """Unix time when the attempt started."""
+    seconds: float = FIRST_SECONDS
+    """Length of a bucket."""
+    series: list[list[float | None]] = field(default_factory=lambda: [[] for _ in FIGURES])
+    """The mean of each bucket, or None if nothing was measured in it, for each of `FIGURES`."""
+    count: int = 0
+    """Number of samples in the newest bucket."""
+
+    def add(self, at: float, figures: Sequence[float | None]) -> None:
+        bucket = int((at - self.since) // self.seconds)
+        if bucket < 0:  # the clock was set back
+            return
+        while bucket >= MOST_BUCKETS:
+            self.series = [list(_halved(values)) for values in self.series]
+            self.seconds, self.count = 2 * self.seconds, 1
+            bucket //= 2
+        self.count = self.count + 1 if len(self.series[0]) == bucket + 1 else 1
+        for values, figure in zip(self.series, figures, strict=True):
+            values += [None] * (bucket + 1 - len(values))
+            mean = values[bucket]
+            if figure is not None:
+                values[bucket] = round(figure if mean is None else mean + (figure - mean) / self.count, 2)
+
+    def curves(self) -> tuple[Curve, ...]:
+        """Return the figures that were measured as curves over time."""
+        times = [self.since + (number + 0.5) * self.seconds for number in range(len(self.series[0]))]
+        curves = (
+            Curve(name, tuple(Point(None, at, value) for at, value in zip(times, values, strict=True)
+                              if value is not None))
+            for name, values in zip(FIGURES, self.series, strict=True)
+        )  # fmt: skip
+        return tuple(curve for curve in curves if curve.points)
+
+
+def _halved(values: Sequence[float | None]) -> Iterator[float | None]:
+    for start in range(0, len(values), 2):
+        known = [value for value in values[start : start + 2] if value is not None]
+        yield round(sum(known) / len(known), 2) if known else None
+
+
+# Means and sums
+
+
 class UsageMeter:
     """Adds up usage from samples. `now` is always of one clock: Unix time if the usages outlive the process."""
 
     def __init__(self, earlier: Mapping[tuple[JobId, int], MeasuredUsage] | None = None) -> None:
         self._usages = dict(earlier or {})
+        self.newest: dict[tuple[JobId, int], tuple[float | None, float | None, float | None]] = {}
+        """The load, memory and power of the devices of each attempt in the newest sample, as in `FIGURES`."""
         self._seen_at: float | None = None
 
     def observe(self, sample: Sample, holdings: list[DeviceHolding], pids: Mapping[int, JobId], now: float) -> None:
@@ -72,9 +135,11 @@ class UsageMeter:
         seconds = 0.0 if self._seen_at is None else min(max(0.0, now - self._seen_at), _LONGEST_GAP)
         self._seen_at = now
         shared = _shared_devices(holdings)
+        self.newest = {}
         for holding in holdings:
             reading = _reading(sample, holding, pids, shared)
             before = self._usages.get((holding.job, holding.attempt), MeasuredUsage())
+            self.newest[holding.job, holding.attempt] = reading.figures()
             its_part = min(seconds, max(0.0, now - holding.since))
             self._usages[holding.job, holding.attempt] = _added(before, reading, len(holding.devices), its_part, now)
 
@@ -91,6 +156,12 @@ class _Reading(NamedTuple):
 
     utilizations: list[int]
     memory: list[int]
+    power: list[float]
+
+    def figures(self) -> tuple[float | None, float | None, float | None]:
+        load = sum(self.utilizations) / len(self.utilizations) if self.utilizations else None
+        memory = sum(self.memory) / GIB if self.memory else None
+        return load, memory, sum(self.power) if self.power else None
 
 
 def _reading(sample: Sample, holding: DeviceHolding, pids: Mapping[int, JobId], shared: set[str]) -> _Reading:
@@ -98,7 +169,11 @@ def _reading(sample: Sample, holding: DeviceHolding, pids: Mapping[int, JobId], 
     devices = [(alone, device) for alone, device in found if device is not None and device.status is Status.OK]
     utilizations = [_utilization(device, holding.job, pids, alone) for alone, device in devices]
     memory = [_memory(device, holding.job, pids, alone) for alone, device in devices]
-    return _Reading([each for each in utilizations if each is not None], [each for each in memory if each is not None])
+    return _Reading(
+        [each for each in utilizations if each is not None],
+        [each for each in memory if each is not None],
+        [device.power for alone, device in devices if alone and device.power is not None],
+    )
 
 
 def _utilization(device: DeviceSample, job: JobId, pids: Mapping[int, JobId], alone: bool) -> int | None:

@@ -212,15 +212,24 @@ def _scan(marks: AttemptMarks, met: Callable[[int, Stat], None] | None) -> tuple
     return living, bearers, writers
 
 
-def cpu_seconds(wrappers: Iterable[int]) -> dict[int, float]:
-    """Return the CPU time in seconds of the attempt of each wrapper, if it has live processes."""
+class TreeUse(NamedTuple):
+    """What the live processes of an attempt use."""
+
+    cpu_seconds: float
+    memory: int
+    """Resident memory in bytes. Pages that several processes share count several times."""
+
+
+def use_of_trees(wrappers: Iterable[int]) -> dict[int, TreeUse]:
+    """Return what the attempt of each wrapper uses, if it has live processes."""
     living = dict(_processes())
-    used: dict[int, float] = {}
+    used: dict[int, TreeUse] = {}
     for wrapper in wrappers:
         members = {pid for pid, stat in living.items() if pid == wrapper or stat.session == wrapper}
         if members:
             _add_kin(members, living)
-            used[wrapper] = sum(living[pid].worked for pid in members) / TICKS
+            stats = [living[pid] for pid in members]
+            used[wrapper] = TreeUse(sum(stat.worked for stat in stats) / TICKS, sum(stat.resident for stat in stats))
     return used
 
 

@@ -523,6 +523,10 @@ class JobInFull(ScreenRequest, frozen=True, tag="job_in_full"):
 
 
 class CurvesToDraw(ScreenRequest, frozen=True, tag="curves_to_draw"):
+    """Get the curves of the metrics of an attempt. If it is given by its number, also get what it used over time, with
+    the names in `gputui.gpus.usage.FIGURES`.
+    """
+
     job: JobId
     attempt: int | None = None
 

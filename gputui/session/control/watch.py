@@ -204,7 +204,10 @@ def answer(owner: Owner, ask: ScreenRequest) -> Any:
         case JobInFull(job=job):
             return details(owner, owner.scheduler.job(job).id)
         case CurvesToDraw(job=job, attempt=attempt):
-            return owner.results.curves(job, attempt)
+            curves = owner.results.curves(job, attempt)
+            if attempt is None or job not in owner.scheduler.book:
+                return curves
+            return (*curves, *owner.devices.recording.curves(owner.scheduler.book[job], attempt))
     return owner.store.spans()
 
 

@@ -33,6 +33,7 @@ from .picture import (
     find_leftovers,
     find_our_processes,
     list_holdings,
+    list_wrappers,
     make_cluster_picture,
     make_picture,
 )
@@ -127,6 +128,8 @@ class Devices:
         if self._sampled_for is None or slots is not self._sampled_for[0] or watched is not self._sampled_for[1]:
             self._sampled_for = (slots, watched)
             self._start_sampling(scheduler)
+        if scheduler.book.active:
+            self.recording.keep_host_use(self._loop, lambda: list_wrappers(scheduler))
         if not self._shared:
             yield
             return
@@ -272,6 +275,7 @@ class Devices:
 
     def usage(self, job: JobId, attempt: int) -> Usage | None:
         """End the measurement of an attempt and return what it used, or None if its devices are not measured."""
+        self.recording.end_series(self._loop, job, attempt)
         if self._options is None or self._options.kind is DeviceKind.CPU:
             return None
         return self.recording.usage(job, attempt)

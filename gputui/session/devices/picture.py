@@ -178,6 +178,18 @@ def list_holdings(scheduler: Scheduler, sample: Sample) -> list[DeviceHolding]:
     return held
 
 
+def list_wrappers(scheduler: Scheduler) -> dict[tuple[JobId, int], tuple[int, float]]:
+    """Return the wrapper's pid and the start of every attempt that runs on this machine."""
+    wrappers = {}
+    for job_id in scheduler.book.active:
+        state = scheduler.book[job_id].state
+        if isinstance(state, Running | Suspended | Stopping) and state.pid is not None:
+            placed = state.placed
+            if not any(":" in word for word in placed.gpus):
+                wrappers[job_id, placed.attempt] = (state.pid, placed.since)
+    return wrappers
+
+
 def describe_device(
     sample: Sample, word: str, verdicts: dict[str, Verdict], pids: dict[int, JobId], leased: str | None, now: float
 ) -> DeviceFacts:

@@ -1,14 +1,22 @@
-"""Recording of samples: the usage of attempts and the history of devices. Also samples the machine for its viewers."""
+"""Recording of samples: the usage of attempts and the history of devices. Also samples the machine for its viewers.
+
+The series of each attempt are in a small file of their own, `usage/JOB.ATTEMPT`.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
+import zlib
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
+import msgspec
+
+from gputui.core.amounts import GIB
 from gputui.core.job import Job, JobId, Usage
+from gputui.core.results import Curve
 from gputui.core.scheduler import Scheduler
 from gputui.core.spans import DeviceUse, SpanRecord
 from gputui.gpus.external_processes import HeldByExternalProcesses, Unusable, Verdict
@@ -26,7 +34,9 @@ from gputui.gpus.history import (
 )
 from gputui.gpus.machine import MachineFacts, MachineReader
 from gputui.gpus.sample import DeviceSample, ProcessSample, Sample
-from gputui.gpus.usage import DeviceHolding, UsageMeter
+from gputui.gpus.usage import DeviceHolding, UsageMeter, UsageSeries
+from gputui.process.directories import atomic_write
+from gputui.process.processes import TreeUse, use_of_trees
 from gputui.process.watch import NoThread, start_thread
 from gputui.session.event_loop import Loop
 
@@ -38,6 +48,18 @@ AWAY_FROM = 150.0
 LOOK_EVERY = 2.0
 FORGOTTEN_AFTER = 10.0
 """Seconds after the last viewer's request until the machine is no longer sampled."""
+HOST_FIRST, HOST_EVERY = 2.0, 15.0
+"""Seconds between two readings of the CPU time and memory of attempts, for new ones and later. Each one looks at all
+processes of the machine.
+"""
+MOST_SERIES = 5000
+"""Number of attempts whose series are kept. The oldest are removed."""
+LEAST_BUCKETS = 3
+"""Number of buckets below which the series of an ended attempt are not worth a file."""
+TAKEN_OVER_AFTER = 5.0
+"""Age in seconds of an attempt from which an earlier owner may have recorded its series."""
+
+Attempt = tuple[JobId, int]
 
 
 class Recording:
@@ -50,6 +72,15 @@ class Recording:
         self._meter = UsageMeter()
         self._history: HistoryRecorder | None = None
         self._writes = False
+        self._series: dict[Attempt, UsageSeries] = {}
+        """The series of the running attempts."""
+        self._usage_directory = os.path.join(os.path.dirname(path), "usage")
+        self._host_due = False
+        """Whether the next reading of what attempts use of the machine has been scheduled."""
+        self._host_use: dict[Attempt, tuple[float, TreeUse]] = {}
+        """The last reading of each attempt and when it was made."""
+        self._host_figures: dict[Attempt, tuple[float, float]] = {}
+        """The CPU use in percent of a core, and the memory in GiB."""
 
     # What samples show
 
@@ -63,6 +94,9 @@ class Recording:
             self._history = HistoryRecorder(read_history(self._path))
         self._history.observe(sample, self.shares)
         self.warnings = find_warnings(sample, self._history.warned)
+        for holding in held:
+            attempt = (holding.job, holding.attempt)
+            self._series_of(attempt, holding.since, now).add(now, self._figures(attempt))
 
     def record_external_use(
         self, sample: Sample, words: Collection[str], verdicts: Mapping[str, Verdict], now: float
@@ -74,6 +108,100 @@ class Recording:
 
     def history(self) -> DeviceHistories:
         return self._history.frozen() if self._history is not None else EMPTY
+
+    # Series of attempts
+
+    def _figures(self, attempt: Attempt) -> list[float | None]:
+        devices = self._meter.newest.get(attempt, (None, None, None))
+        return [*devices, *self._host_figures.get(attempt, (None, None))]
+
+    def _series_of(self, attempt: Attempt, since: float, now: float) -> UsageSeries:
+        if attempt not in self._series:
+            earlier = self._read_series(attempt) if now - since > TAKEN_OVER_AFTER else None
+            is_same = earlier is not None and abs(earlier.since - since) < 1  # ids are used again in a new queue
+            self._series[attempt] = earlier if earlier is not None and is_same else UsageSeries(since)
+        return self._series[attempt]
+
+    def keep_host_use(self, loop: Loop, wrappers: Callable[[], Mapping[Attempt, tuple[int, float]]]) -> None:
+        """Record the CPU time and memory of attempts from now on, until none is running. `wrappers` returns the pid of
+        the wrapper and the start of each.
+        """
+        if not self._host_due:
+            self._host_due = True
+            loop.call_later(HOST_FIRST, lambda: self._read_host_use(loop, wrappers))
+
+    def _read_host_use(self, loop: Loop, wrappers: Callable[[], Mapping[Attempt, tuple[int, float]]]) -> None:
+        running = wrappers()
+        pids = {attempt: pid for attempt, (pid, _) in running.items()}
+        if not running:
+            self._host_due = False
+            return
+
+        def read() -> dict[int, TreeUse]:
+            with suppress(OSError):
+                return use_of_trees(pids.values())
+            return {}
+
+        def done(used: dict[int, TreeUse]) -> None:
+            now = time.time()
+            for attempt, (_, since) in wrappers().items():
+                self._series_of(attempt, since, now)
+            self._take_host_use({attempt: used[pid] for attempt, pid in pids.items()
+                                 if pid in used and attempt in self._series}, now)  # fmt: skip
+            delay = HOST_EVERY if pids.keys() <= self._host_figures.keys() else HOST_FIRST
+            loop.call_later(delay, lambda: self._read_host_use(loop, wrappers))
+
+        loop.run_in_thread(read, done)
+
+    def _take_host_use(self, used: dict[Attempt, TreeUse], now: float) -> None:
+        before, self._host_use = self._host_use, {attempt: (now, use) for attempt, use in used.items()}
+        self._host_figures = {}
+        for attempt, use in used.items():
+            at, last = before.get(attempt, (now, use))
+            if now > at:
+                cpu = 100 * max(0.0, use.cpu_seconds - last.cpu_seconds) / (now - at)
+                self._host_figures[attempt] = (cpu, use.memory / GIB)
+                self._series[attempt].add(now, self._figures(attempt))
+
+    def curves(self, job: Job, attempt: int) -> tuple[Curve, ...]:
+        """Return the series of an attempt, or none if it was not recorded."""
+        series = self._series.get((job.id, attempt))
+        if series is None:
+            series = self._read_series((job.id, attempt))
+            started = next((past.started for past in job.attempts if past.number == attempt), None)
+            if series is None or started is None or abs(series.since - started) > TAKEN_OVER_AFTER:
+                return ()
+        return series.curves()
+
+    def end_series(self, loop: Loop, job: JobId, attempt: int) -> None:
+        """Store the series of an attempt that has ended."""
+        series = self._series.pop((job, attempt), None)
+        if series is not None and self._writes and len(series.series[0]) >= LEAST_BUCKETS:
+            encoded = {(job, attempt): msgspec.msgpack.encode(series)}
+            loop.run_in_thread(lambda: self._write_series(encoded), lambda _: None)
+
+    def _read_series(self, attempt: Attempt) -> UsageSeries | None:
+        damaged = (zlib.error, msgspec.MsgspecError)
+        with suppress(OSError, *damaged), open(self._series_path(attempt), "rb") as file:
+            return msgspec.msgpack.decode(zlib.decompress(file.read(1 << 20)), type=UsageSeries)
+        return None
+
+    def _series_path(self, attempt: Attempt) -> str:
+        return os.path.join(self._usage_directory, "{}.{}".format(*attempt))
+
+    def _write_series(self, encoded: Mapping[Attempt, bytes]) -> None:
+        """Write the series. If the disk is full or missing, only they are lost."""
+        with suppress(OSError):
+            os.makedirs(self._usage_directory, mode=0o700, exist_ok=True)
+            for attempt, series in encoded.items():
+                atomic_write(self._series_path(attempt), zlib.compress(series, 1))
+            if len(os.listdir(self._usage_directory)) > 1.1 * MOST_SERIES:
+                oldest_first = sorted(os.scandir(self._usage_directory), key=lambda entry: entry.stat().st_mtime)
+                for entry in oldest_first[:-MOST_SERIES]:
+                    os.unlink(entry.path)
+
+    def _running_series(self) -> dict[Attempt, bytes]:
+        return {attempt: msgspec.msgpack.encode(series) for attempt, series in self._series.items()}
 
     # What attempts used
 
@@ -120,9 +248,10 @@ class Recording:
     def _write_soon(self, loop: Loop) -> None:
         loop.call_later(WRITE_EVERY, lambda: self._write_soon(loop))
         history = self._history.frozen() if self._history is not None else None
-        loop.run_in_thread(lambda: self._write(history), lambda _: None)
+        series = self._running_series()
+        loop.run_in_thread(lambda: self._write(history, series), lambda _: None)
 
-    def _write(self, history: DeviceHistories | None) -> None:
+    def _write(self, history: DeviceHistories | None, series: Mapping[Attempt, bytes]) -> None:
         """Write the history. If the disk is full or missing, only the history is lost."""
         with suppress(OSError):
             if history is not None:
@@ -131,10 +260,12 @@ class Recording:
                 os.utime(self._path)
             else:
                 write_history(self._path, EMPTY)
+        if series:
+            self._write_series(series)
 
     def close(self) -> None:
         if self._writes:
-            self._write(self._history.frozen() if self._history is not None else None)
+            self._write(self._history.frozen() if self._history is not None else None, self._running_series())
 
 
 def _shared(device: DeviceSample, sample: Sample, pids: Mapping[int, JobId], *, held: bool) -> DeviceShare:

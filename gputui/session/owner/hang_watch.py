@@ -13,7 +13,7 @@ from gputui.core.events import Silence
 from gputui.core.job import Job, JobId, OnHang, Running
 from gputui.core.policies import ActivitySample, gpu_activity_known, is_hung, last_activity
 from gputui.core.snapshot import Snapshot
-from gputui.process.processes import cpu_seconds
+from gputui.process.processes import TreeUse, use_of_trees
 from gputui.session.devices.devices import Devices
 from gputui.session.event_loop import Loop, Timer
 from gputui.session.job_directories import Directories
@@ -164,11 +164,11 @@ def _read_signs(watched: list[Watched]) -> list[tuple[Watched, ActivitySample]]:
     unmeasured = [
         each.pid for each in watched if each.pid is not None and not gpu_activity_known(_age(each.gpu_seen, each.asked))
     ]
-    used = cpu_seconds(unmeasured) if unmeasured else {}
+    used = use_of_trees(unmeasured) if unmeasured else {}
     return [(each, _signs(each, used)) for each in watched]
 
 
-def _signs(watched: Watched, used: dict[int, float]) -> ActivitySample:
+def _signs(watched: Watched, used: dict[int, TreeUse]) -> ActivitySample:
     sizes: list[int] = []
     written: list[float] = []
     for path in watched.logs:
@@ -176,6 +176,7 @@ def _signs(watched: Watched, used: dict[int, float]) -> ActivitySample:
             status = os.stat(path)
             sizes += [status.st_size, status.st_mtime_ns]
             written.append(status.st_mtime)
+    use = used.get(watched.pid) if watched.pid is not None else None
     return ActivitySample(
         at=time.monotonic(),
         output=tuple(sizes),
@@ -183,5 +184,5 @@ def _signs(watched: Watched, used: dict[int, float]) -> ActivitySample:
         gpu_age=_age(watched.gpu_seen, watched.asked),
         gpu_work=watched.gpu_work,
         gpu_work_age=_age(watched.gpu_work, watched.asked),
-        cpu_seconds=used.get(watched.pid) if watched.pid is not None else None,
+        cpu_seconds=use.cpu_seconds if use is not None else None,
     )

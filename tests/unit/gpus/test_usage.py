@@ -8,7 +8,7 @@ import pytest
 
 from gputui.core.slots import DeviceKind
 from gputui.gpus.sample import DeviceSample, ProcessSample, Sample, Status
-from gputui.gpus.usage import DeviceHolding, MeasuredUsage, UsageMeter
+from gputui.gpus.usage import GPU_LOAD, MOST_BUCKETS, RAM, DeviceHolding, MeasuredUsage, UsageMeter, UsageSeries
 
 GIB = 1024**3
 
@@ -119,3 +119,26 @@ def test_the_next_owner_continues_the_usage_of_an_attempt() -> None:
     for now in (5, 6):
         after.observe(seen(device("a", 80)), ALONE, {}, now)
     assert after.usage(1, 1).mean_utilization == pytest.approx(60)
+
+
+def test_the_series_of_an_attempt_are_bounded_and_cover_all_of_it() -> None:
+    series = UsageSeries(since=1000.0)
+    for second in range(10_000):
+        series.add(1000.0 + second, (second % 2 * 100.0, None, None, None, second / 1000))
+    assert all(MOST_BUCKETS // 2 <= len(values) <= MOST_BUCKETS for values in series.series)
+    load, memory = series.curves()
+    assert (load.name, memory.name) == (GPU_LOAD, RAM), "what was never measured has no curve"
+    assert {point.value for point in load.points[:-1]} == {50.0}
+    assert [point.value for point in memory.points] == sorted(point.value for point in memory.points)
+    assert load.points[0].at < 1000 + series.seconds
+    assert load.points[-1].at > 1000 + 10_000 - series.seconds
+
+
+def test_a_time_without_samples_is_a_gap_in_the_series() -> None:
+    series = UsageSeries(since=0.0)
+    for at in (0.0, 1.0, 100.0):
+        series.add(at, (10.0, None, None, None, None))
+    (load,) = series.curves()
+    assert [point.at for point in load.points] == [1.0, 101.0]
+    series.add(-5.0, (90.0, None, None, None, None))
+    assert series.curves() == (load,), "the clock was set back"
