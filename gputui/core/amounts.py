@@ -58,6 +58,15 @@ def gpu_time(seconds: float) -> str:
     return f"{seconds / MINUTE:.0f} GPU-min" if seconds < HOUR else f"{seconds / HOUR:.1f} GPU-h"
 
 
+def energy(kwh: float, *, is_estimated: bool = False) -> str:
+    """Format an amount of energy: `21 kWh`, `2.1 kWh`, `70 Wh`, or `≈ 2.1 kWh` if it is estimated."""
+    if kwh < 1:
+        text = f"{kwh * 1000:.0f} Wh" if kwh >= 0.00995 else f"{kwh * 1000:.1f} Wh"
+    else:
+        text = f"{kwh:.0f} kWh" if kwh >= 9.95 else f"{kwh:.1f} kWh"
+    return f"≈ {text}" if is_estimated else text
+
+
 def moment(at: float, now: float, *, seconds: bool = False) -> str:
     """Format a point in time: `23:45` if it is today, `Sun 04:10` if it is within a week, otherwise with the date."""
     then, today = datetime.fromtimestamp(at), datetime.fromtimestamp(now)

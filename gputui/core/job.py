@@ -101,6 +101,12 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     gpu_seconds: float = 0.0
     gpu_peak_memory_each: int | None = None
     """Peak memory in bytes on the device where the attempt used most."""
+    energy: float | None = None
+    """Joules that the devices used in `energy_seconds`, or None if they report no power."""
+    energy_seconds: float = 0.0
+    """Number of devices, multiplied by the seconds for which their energy is known."""
+    is_energy_estimated: bool = False
+    """Whether a part of the energy was integrated from the power, because a device does not count its energy."""
 
 
 class SurvivingProcess(Struct, frozen=True):

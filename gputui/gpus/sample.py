@@ -130,6 +130,8 @@ class DeviceSample(Struct, frozen=True, kw_only=True, omit_defaults=True):
     temperature: int | None = None
     power: float | None = None
     power_limit: float | None = None
+    energy: float | None = None
+    """Energy in joules since the driver was loaded, or None if the device does not count it."""
     fan: int | None = None
     clock: int | None = None
     """Clock frequency in MHz."""

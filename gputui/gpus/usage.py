@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gputui.core.amounts import GIB
 from gputui.core.job import JobId
@@ -52,6 +54,12 @@ class MeasuredUsage(Struct, frozen=True):
     measured_at: float | None = None
     idle_since: float | None = None
     """Time since when the attempt has held memory without working."""
+    energy: float = 0.0
+    """Joules that the attempt's devices used. Attempts on the same device share its energy equally."""
+    energy_seconds: float = 0.0
+    """The part of `gpu_seconds` for which the energy is known."""
+    is_energy_estimated: bool = False
+    """Whether a part of the energy was integrated from the power, because a device does not count its energy."""
 
     @property
     def mean_utilization(self) -> float | None:
@@ -129,19 +137,44 @@ class UsageMeter:
         self.newest: dict[tuple[JobId, int], tuple[float | None, float | None, float | None]] = {}
         """The load, memory and power of the devices of each attempt in the newest sample, as in `FIGURES`."""
         self._seen_at: float | None = None
+        self._counted: dict[str, float] = {}
+        """The energy in joules that each device reported last."""
 
     def observe(self, sample: Sample, holdings: list[DeviceHolding], pids: Mapping[int, JobId], now: float) -> None:
         """Add a sample. `pids` are the pids in the sample that belong to the session."""
-        seconds = 0.0 if self._seen_at is None else min(max(0.0, now - self._seen_at), _LONGEST_GAP)
+        elapsed = 0.0 if self._seen_at is None else max(0.0, now - self._seen_at)
+        seconds = min(elapsed, _LONGEST_GAP)
         self._seen_at = now
-        shared = _shared_devices(holdings)
+        attempts_on = Counter(key for holding in holdings for key in set(holding.devices))
+        shared = {key for key, attempts in attempts_on.items() if attempts > 1}
+        energies = self._energies(sample, elapsed, seconds)
         self.newest = {}
         for holding in holdings:
             reading = _reading(sample, holding, pids, shared)
             before = self._usages.get((holding.job, holding.attempt), MeasuredUsage())
             self.newest[holding.job, holding.attempt] = reading.figures()
             its_part = min(seconds, max(0.0, now - holding.since))
-            self._usages[holding.job, holding.attempt] = _added(before, reading, len(holding.devices), its_part, now)
+            usage = _added(before, reading, len(holding.devices), its_part, now)
+            for key in holding.devices:
+                if (used := energies.get(key)) is not None:
+                    its_seconds = min(used.seconds, max(0.0, now - holding.since))
+                    usage = _with_energy(usage, used, its_seconds, attempts_on[key])
+            self._usages[holding.job, holding.attempt] = usage
+
+    def _energies(self, sample: Sample, elapsed: float, seconds: float) -> dict[str, _Energy]:
+        """Return the energy that each device has used since the last sample."""
+        energies = {}
+        for device in sample.devices:
+            if device.status is not Status.OK:
+                continue
+            if device.energy is not None:
+                before = self._counted.get(device.key)
+                self._counted[device.key] = device.energy
+                if before is not None and device.energy >= before:
+                    energies[device.key] = _Energy(device.energy - before, elapsed)
+            elif device.power is not None:
+                energies[device.key] = _Energy(device.power * seconds, seconds, is_estimated=True)
+        return energies
 
     def usage(self, job: JobId, attempt: int) -> MeasuredUsage:
         return self._usages.get((job, attempt), MeasuredUsage())
@@ -149,6 +182,14 @@ class UsageMeter:
     def end(self, job: JobId, attempt: int) -> MeasuredUsage:
         """Return the usage of an attempt that has ended, and forget the attempt."""
         return self._usages.pop((job, attempt), MeasuredUsage())
+
+
+class _Energy(NamedTuple):
+    """The energy that a device used in a number of seconds."""
+
+    joules: float
+    seconds: float
+    is_estimated: bool = False
 
 
 class _Reading(NamedTuple):
@@ -198,7 +239,8 @@ def _memory(device: DeviceSample, job: JobId, pids: Mapping[int, JobId], alone: 
 
 def _added(usage: MeasuredUsage, reading: _Reading, devices: int, seconds: float, now: float) -> MeasuredUsage:
     measured = len(reading.utilizations)
-    return MeasuredUsage(
+    return replace(
+        usage,
         gpu_seconds=usage.gpu_seconds + devices * seconds,
         measured_seconds=usage.measured_seconds + measured * seconds,
         busy_seconds=usage.busy_seconds + sum(reading.utilizations) / 100 * seconds,
@@ -229,9 +271,13 @@ def _highest(before: int | None, now: list[int]) -> int | None:
     return max(now if before is None else [before, *now], default=None)
 
 
-def _shared_devices(holdings: list[DeviceHolding]) -> set[str]:
-    held: set[str] = set()
-    shared: set[str] = set()
-    for key in (key for holding in holdings for key in holding.devices):
-        (shared if key in held else held).add(key)
-    return shared
+def _with_energy(usage: MeasuredUsage, used: _Energy, seconds: float, attempts: int) -> MeasuredUsage:
+    """Add the part of a device's energy that an attempt used in `seconds`. Several `attempts` share it equally."""
+    if not used.seconds:
+        return usage
+    return replace(
+        usage,
+        energy=usage.energy + used.joules * seconds / used.seconds / attempts,
+        energy_seconds=usage.energy_seconds + seconds,
+        is_energy_estimated=usage.is_energy_estimated or used.is_estimated,
+    )

@@ -241,6 +241,9 @@ class ShownAttempt(RunShown, frozen=True, kw_only=True, gc=False):
     gpu_mean: float | None = None
     gpu_peak_memory: int | None = None
     gpu_seconds: float | None = None
+    kwh: float | None = None
+    """The energy of the attempt's GPUs, or None if they report no power."""
+    kwh_estimated: bool = False
     signature: str | None = None
     message: str | None = None
     kind: str | None = None

@@ -12,6 +12,7 @@ from gputui.core.job import BAD_ENDS, Job, JobId, StateName
 from gputui.core.results import Direction, JobResults, MainMetric, name_words
 from gputui.core.snapshot import Snapshot
 
+from .consumption import Consumption, consumption, use_of
 from .failures import learn_parameters
 from .format import decimals_of
 from .parameters import ParameterColumn, Parameters, number_of, sort_key
@@ -35,6 +36,8 @@ class ResultsRow(Struct, frozen=True):
     trend: tuple[float, ...] = ()
     seconds: float | None = None
     gpus: tuple[str, ...] = ()
+    used: Consumption = Consumption()
+    """What the ended attempts of the job used."""
     counts: bool = True
     """Whether the job may be the best one. Failed jobs may not."""
     not_finite: str = ""
@@ -122,6 +125,7 @@ def _row(
         trend=main.trend if main is not None else (),
         seconds=seconds_of(job),
         gpus=job.active.gpus if job.active is not None else job.attempts[-1].gpus if job.attempts else (),
+        used=consumption(map(use_of, job.attempts)),
         counts=job.state.name not in BAD_ENDS,
         not_finite=str(best) if best is not None and not isfinite(best) else "",
     )

@@ -8,13 +8,14 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from gputui.core.amounts import counted, duration_cell, duration_words, gpu_time, moment
+from gputui.core.amounts import HOUR, counted, duration_cell, duration_words, gpu_time, moment
 from gputui.core.job import FAILURES, Attempt, Job, JobId, StateName, Succeeded
 from gputui.core.results import Direction, MainMetric
 from gputui.core.slots import DeviceKind
 from gputui.core.snapshot import Snapshot
 from gputui.core.spans import RecordedSpan, SpanKind
 
+from .consumption import Consumption, GroupConsumption, by_group, consumption, uses
 from .failures import FailureGroup, failure_groups, learn_parameters
 from .format import natural_order, result_text
 from .results_table import (
@@ -28,7 +29,7 @@ from .results_table import (
     scale_of,
 )
 from .status import StatusWord, queue_status
-from .timeline import SlotPlace, places_of, places_of_attempt
+from .timeline import places_of
 
 Key = TypeVar("Key")
 
@@ -85,6 +86,11 @@ class Summary(Struct, frozen=True):
     ended: float | None
     """When the last attempt ended, or None if a job is running or none ever ran."""
     gpu_seconds: float
+    used: Consumption
+    runs: int
+    """Number of attempts that have run or are running."""
+    groups: tuple[GroupConsumption, ...]
+    """What each group has used. Empty if there is only one."""
     devices: tuple[DeviceTime, ...]
     paused: float
     """Seconds for which the scheduler was paused since the first start."""
@@ -147,6 +153,7 @@ def summarize(
     began = min(_starts(jobs), default=None)
     ended = None if snapshot.running else max((attempt.ended for _, attempt in attempts), default=None)
     until = ended if ended is not None else now
+    used = consumption(uses(jobs, until))
     succeeded = sorted((job.attempts[-1].seconds, job.id) for job in jobs if isinstance(job.state, Succeeded))
     failures = tuple(failure_groups(snapshot, parameters))
     return Summary(
@@ -161,7 +168,10 @@ def summarize(
         began=began,
         until=until,
         ended=ended,
-        gpu_seconds=sum(seconds * sum(place.has_device for place in places) for seconds, places in _uses(jobs, until)),
+        gpu_seconds=used.gpu_hours * HOUR,
+        used=used,
+        runs=sum(1 for _ in uses(jobs, until)),
+        groups=by_group(jobs, until),
         devices=_devices(snapshot, jobs, began, until),
         paused=_within((span for span in spans if span.kind is SpanKind.PAUSE), began, until),
         external_processes=tuple(_external_use(spans, began, until, lambda span: span.user)),
@@ -184,23 +194,15 @@ def _starts(jobs: Iterable[Job]) -> Iterable[float]:
             yield job.active.since
 
 
-def _uses(jobs: Iterable[Job], until: float) -> Iterable[tuple[float, list[SlotPlace]]]:
-    """Yield the duration in seconds and the places of every attempt, including running ones."""
-    for job in jobs:
-        yield from ((attempt.seconds, places_of_attempt(attempt)) for attempt in job.attempts)
-        if job.active is not None and not job.submitted:
-            yield max(0.0, until - job.active.since), places_of_attempt(job.active)
-
-
 def _devices(snapshot: Snapshot, jobs: Iterable[Job], began: float | None, until: float) -> tuple[DeviceTime, ...]:
     slots = (slot for slot in snapshot.slots if slot.devices or slot.kind is DeviceKind.CPU)
     offered = [place for slot in slots for place in places_of(slot)]
     is_gpu = {place.label: place.has_device for place in offered}
     busy: dict[str, list[float]] = {device: [] for device in is_gpu}
-    for seconds, places in _uses(jobs, until):
-        for place in places:
+    for use in uses(jobs, until):
+        for place in use.places:
             is_gpu[place.label] = place.has_device
-            busy.setdefault(place.label, []).append(seconds)
+            busy.setdefault(place.label, []).append(use.seconds)
     wall = max(1e-9, until - (began if began is not None else until))
     slots_on = Counter(place.label for place in offered)
     return tuple(
@@ -301,6 +303,8 @@ def headline(summary: Summary) -> str:
         parts.append(f"{duration_words(summary.wall)} wall")
     if summary.gpu_seconds:
         parts.append(gpu_time(summary.gpu_seconds))
+    if summary.used.kwh is not None:
+        parts.append(summary.used.energy_text)
     if summary.busy is not None and any(device.busy for device in summary.devices):
         parts.append(f"{summary.device_nouns[1]} {summary.busy * 100:.0f}% busy")
     return f"{_word(summary)}  {' · '.join(parts)}"
@@ -421,6 +425,10 @@ def _times(summary: Summary) -> Iterator[str]:
     yield f"time   {figures} · shortest {duration_cell(summary.shortest[1])} #{summary.shortest[0]}"
     for device in summary.devices:
         yield f"  {device.label:8} {device.share * 100:3.0f}%   {counted(device.jobs, 'run', 'runs')}"
+    width = max((len(each.group) for each in summary.groups), default=0)
+    for each in summary.groups if summary.gpu_seconds else ():
+        used = f"{gpu_time(each.used.gpu_hours * HOUR):>12}   {each.used.energy_text}"
+        yield f"  {each.group:{width}}   {counted(each.jobs, 'job', 'jobs'):>8}{used}".rstrip()
     held = [f"{duration_words(seconds)} {user}" for user, seconds in summary.external_processes]
     held += [f"{duration_words(summary.paused)} paused"] if summary.paused >= 60 else []
     if held:

@@ -55,6 +55,7 @@ from gputui.core.job import (
 from gputui.core.scheduler import Scheduler
 from gputui.core.slots import DeviceKind, Slot
 from gputui.core.snapshot import Snapshot
+from gputui.core.spans import RecordedSpan
 from gputui.gpus.external_processes import ExternalProcess
 from gputui.gpus.picture import DevicePicture, DevicesPicture, SlotState
 from gputui.gpus.sample import DeviceSample, HostSample, ProcessSample, Sample, Status
@@ -600,6 +601,9 @@ class FixedBridge(Bridge):
     def command(self, events: Sequence[UserCommand], then: Callable[[list[Outcome]], None]) -> None:
         self.sent += events
         then([Outcome(None, None) for _ in events])
+
+    def spans(self, then: Callable[[list[RecordedSpan]], None]) -> None:
+        then([])
 
 
 def _never() -> NoReturn:

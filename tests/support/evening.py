@@ -79,7 +79,8 @@ def _job(number: JobId, command: str) -> Job:
     took = 200 + number * 37 % 150
     attempt = Attempt(
         1, (str(number % 4),), ended - took, ended, end, None if number == 12 else int(number in FAILED), said, "",
-        usage=Usage(gpu_mean=91.0, gpu_peak_memory=int((16.1 + number % 9) * GIB)),
+        usage=Usage(gpu_mean=91.0, gpu_peak_memory=int((16.1 + number % 9) * GIB), gpu_seconds=float(took),
+                    energy=took * (262.0 + number % 5 * 11), energy_seconds=float(took)),
     )  # fmt: skip
     return replace(job, state=end, issued=1, attempts=(attempt,))
 

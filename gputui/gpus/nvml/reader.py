@@ -116,6 +116,11 @@ class Metrics:
         milliwatts = self.number(function, high=10**8)
         return None if milliwatts is None else milliwatts / 1000
 
+    def joules(self) -> float | None:
+        """Return the energy that the device has used since the driver was loaded."""
+        millijoules = self.number("nvmlDeviceGetTotalEnergyConsumption", high=2**63)
+        return None if millijoules is None else millijoules / 1000
+
     def fan(self) -> int | None:
         """Return the fan speed in percent, which can exceed 100."""
         return self.number("nvmlDeviceGetFanSpeed", high=300)
@@ -259,6 +264,7 @@ class DeviceReader:
             **memory._asdict(),
             temperature=temperature,
             power=power,
+            energy=metrics.joules(),
             clock=metrics.megahertz("nvmlDeviceGetClockInfo"),
             slowed_by=metrics.slowed_by(),
             processes=metrics.processes(with_utilization=not self._slow.mig_enabled),

@@ -29,6 +29,7 @@ from gputui.session.event_loop import OwnerGone, Ticket
 from gputui.session.job_directories import Directories
 from gputui.session.loading import reload_plan
 from gputui.session.owner.requests import Reload, ResultsQuestion, Sources, SummaryQuestion
+from gputui.views.consumption import consumption, use_of
 from gputui.views.format import silence
 from gputui.views.results_table import results_table
 from gputui.views.status import any_can_start, queue_status, starts_jobs
@@ -390,6 +391,7 @@ def shown_attempt(
     job: Job, attempt: Attempt, directories: Directories, results: dict[str, messages.MetricShown]
 ) -> messages.ShownAttempt:
     files, usage = directories.current_files(job, attempt.number), attempt.usage
+    used = consumption([use_of(attempt)])
     return messages.ShownAttempt(
         number=attempt.number,
         state=attempt.end.name,
@@ -403,6 +405,8 @@ def shown_attempt(
         gpu_mean=usage.gpu_mean if usage is not None else None,
         gpu_peak_memory=usage.gpu_peak_memory if usage is not None else None,
         gpu_seconds=usage.gpu_seconds if usage is not None else None,
+        kwh=used.kwh,
+        kwh_estimated=used.is_estimated,
         signature=attempt.signature,
         message=attempt.reason,
         kind=attempt.kind,

@@ -208,7 +208,8 @@ class Recording:
     def usage(self, job: JobId, attempt: int) -> Usage:
         """Return what an attempt used, and end its measurement."""
         used = self._meter.end(job, attempt)
-        return Usage(used.mean_utilization, used.peak_memory, used.gpu_seconds, used.peak_memory_each)
+        energy = (used.energy, used.energy_seconds, used.is_energy_estimated) if used.energy_seconds else ()
+        return Usage(used.mean_utilization, used.peak_memory, used.gpu_seconds, used.peak_memory_each, *energy)
 
     def work_seen(self, job: JobId, attempt: int) -> tuple[float | None, float | None]:
         """Return two times: when the driver last reported the devices of an attempt, and when it last reported work on

@@ -13,7 +13,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from gputui.core.amounts import counted, duration_cell, duration_words, gpu_time, moment
+from gputui.core.amounts import HOUR, counted, duration_cell, duration_words, energy, gpu_time, moment
 from gputui.core.job import Job, JobId
 from gputui.core.results import Direction
 from gputui.core.snapshot import Snapshot
@@ -166,8 +166,8 @@ def _best_columns(summary: Summary, others: Sequence[str]) -> list[Column]:
         return Column(plain(title), [(plain(value(row)), look) for row, look in zip(best, looks, strict=False)],
                       to_right, most=WIDEST)  # fmt: skip
 
-    def past(title: str, value: Callable[[ResultsRow], str]) -> Column:
-        return Column(title, [(plain(value(row)), Look.PAST) for row in best])
+    def past(title: str, value: Callable[[ResultsRow], str], *, to_right: bool = False) -> Column:
+        return Column(title, [(plain(value(row)), Look.PAST) for row in best], to_right)
 
     def beside(name: str) -> Callable[[ResultsRow], str]:
         return lambda row: "" if (value := row.beside.get(name)) is None else f"{value:.4g}"
@@ -178,6 +178,11 @@ def _best_columns(summary: Summary, others: Sequence[str]) -> list[Column]:
     ranks = {row.job: str(number) for number, row in enumerate(best, 1)} | {best[0].job: "★"}
     parameters = [column(each.title, parameter(each.name), to_right=each.is_number) for each in summary.table.columns]
     gpus = [past("gpu", lambda row: ",".join(row.gpus))] if any(row.gpus for row in best) else []
+
+    def wh(row: ResultsRow) -> str:
+        return "" if row.used.kwh is None else f"{'≈ ' if row.used.is_estimated else ''}{row.used.kwh * 1000:.3g}"
+
+    energies = [past("Wh", wh, to_right=True)] if any(row.used.kwh is not None for row in best) else []
     return [
         column("", lambda row: ranks[row.job], to_right=False),
         column("id", lambda row: str(row.job)),
@@ -188,6 +193,7 @@ def _best_columns(summary: Summary, others: Sequence[str]) -> list[Column]:
         past("second half", lambda row: trend_of(row.trend)),
         past("  time", lambda row: f"{duration_cell(row.seconds) if row.seconds is not None else '':>6}"),
         *gpus,
+        *energies,
     ]
 
 
@@ -281,7 +287,11 @@ def facts(summary: Summary, width: int, now: float) -> list[Line]:
         cells.append((duration_words(summary.wall), Look.TEXT, ended_at(summary, now)))
     what_ran = summary.device_words()
     if summary.gpu_seconds:
-        cells.append((gpu_time(summary.gpu_seconds), Look.TEXT, what_ran))
+        note = summary.used.energy_text if width < TWO_COLUMNS and summary.used.kwh is not None else what_ran
+        cells.append((gpu_time(summary.gpu_seconds), Look.TEXT, note))
+    if summary.used.kwh is not None and width >= TWO_COLUMNS:
+        each = summary.used.kwh / summary.runs
+        cells.append((summary.used.energy_text, Look.TEXT, f"{energy(each)} a run"))
     if any(device.busy for device in summary.devices):
         note = ", ".join(_idle_reasons(summary)) or (" " if summary.gpu_seconds else what_ran)
         cells.append((f"{(summary.busy or 0) * 100:.0f}% busy", Look.TEXT, note))
@@ -372,7 +382,24 @@ def _times(summary: Summary, half: int) -> list[Pieces]:
         )  # fmt: skip
     if len(summary.devices) > 8:
         lines.append([(f" and {len(summary.devices) - 8} more", Look.PAST)])
-    return lines
+    return lines + _groups(summary, half)
+
+
+MOST_GROUPS = 6
+
+
+def _groups(summary: Summary, half: int) -> list[Pieces]:
+    """Return what each group has used, largest first."""
+    groups = sorted(summary.groups if summary.gpu_seconds else (), key=lambda each: -each.used.gpu_hours)
+    width = min(max((cell_len(plain(each.group)) for each in groups), default=0), max(8, half - 40))
+    lines: list[Pieces] = []
+    for each in groups[:MOST_GROUPS]:
+        jobs = f"   {counted(each.jobs, 'job', 'jobs'):>9}   "
+        used = f"{gpu_time(each.used.gpu_hours * HOUR):>10}   {each.used.energy_text:>10}".rstrip()
+        lines.append([(f" {set_cell_size(plain(each.group), width)}", Look.TEXT), (jobs, Look.PAST), (used, Look.TEXT)])
+    if len(groups) > MOST_GROUPS:
+        lines.append([(f" and {len(groups) - MOST_GROUPS} more groups", Look.PAST)])
+    return [[], *lines] if lines else []
 
 
 def _since(summary: Summary, now: float) -> list[Line]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from support.app import job
 from support.core import slots
 
@@ -18,15 +21,29 @@ from gputui.core.amounts import (
     duration_cell,
     duration_exact,
     duration_words,
+    energy,
     memory,
     memory_of,
     memory_words,
     moment,
 )
 from gputui.core.events import AddJobs, AttemptEnded, Exited, Settings, Spawned, Submitted
-from gputui.core.job import EngineName, JobSpec, Placed, Queued, Request, Running, Starting
+from gputui.core.job import (
+    Attempt,
+    EngineName,
+    Job,
+    JobSpec,
+    Placed,
+    Queued,
+    Request,
+    Running,
+    Starting,
+    Succeeded,
+    Usage,
+)
 from gputui.core.scheduler import Record, Scheduler
 from gputui.core.slots import DeviceKind, Slot
+from gputui.views.consumption import Consumption, consumption, uses
 from gputui.views.format import cut, submission_facts, width
 from gputui.views.summary import Summary, ended_at, headline, summarize, summary_lines
 
@@ -88,6 +105,57 @@ def test_slots_without_a_gpu_are_not_called_gpus(
     assert busy in headline(summary)
     assert bool(summary.gpu_seconds) == ("GPU" in words)
     assert all(("GPU" in line) == ("GPU" in words) for line in summary_lines(summary, NOW + 120)[-2:])
+
+
+def ran(number: int, seconds: float, group: str = "", **usage: Any) -> Job:
+    """A job that succeeded on GPU 0. `usage` is what was measured."""
+    spec, used = replace(ONE, group=group), Usage(**usage) if usage else None
+    attempt = Attempt(1, ("0",), NOW, NOW + seconds, Succeeded(), 0, None, "", usage=used, slots=(0,))
+    return Job(number, spec, NOW, 30, 0.0, Succeeded(), issued=1, attempts=(attempt,))
+
+
+KWH: dict[str, Any] = {"energy": 3.6e6, "energy_seconds": 3600.0}
+
+
+@pytest.mark.parametrize(
+    ("jobs", "used", "text"),
+    [
+        ([], Consumption(), ""),
+        ([ran(0, 3600)], Consumption(1.0), ""),
+        ([ran(0, 3600, **KWH), ran(1, 3600, **KWH)], Consumption(2.0, 2.0), "2.0 kWh"),
+        ([ran(0, 3600, **KWH, is_energy_estimated=True)], Consumption(1.0, 1.0, True), "≈ 1.0 kWh"),
+        ([ran(0, 7200, **KWH)], Consumption(2.0, 2.0, True), "≈ 2.0 kWh"),
+        ([ran(0, 3600, **KWH), ran(1, 3600)], Consumption(2.0, 2.0, True), "≈ 2.0 kWh"),
+    ],
+    ids=["nothing", "no measurements", "counted", "from the power", "partly measured", "one without measurements"],
+)
+def test_energy_is_added_up_and_marked_if_it_is_estimated(jobs: list[Job], used: Consumption, text: str) -> None:
+    total = consumption(uses(jobs, NOW))
+    assert (total, total.energy_text) == (used, text)
+
+
+def test_running_jobs_count_with_the_mean_power_of_the_others() -> None:
+    running = job(1, Running(Placed(1, (0,), ("0",), NOW, ""), 7))
+    assert consumption(uses([ran(0, 3600, **KWH), running], NOW + 1800)) == Consumption(1.5, 1.5, True)
+
+
+def test_several_groups_are_listed_with_their_gpu_hours_and_energy() -> None:
+    scheduler = Scheduler(Record(slots=slots("0")), [ran(0, 3600, "a", **KWH), ran(1, 1800, "b"), ran(2, 1800, "b")])
+    summary = summary_of(scheduler, NOW + 9000)
+    assert [(each.group, each.jobs, each.used.gpu_hours, each.used.kwh) for each in summary.groups] == [
+        ("a", 1, 1.0, 1.0), ("b", 2, 1.0, None),
+    ]  # fmt: skip
+    lines = [line.split() for line in summary_lines(summary, NOW + 9000)]
+    assert ["a", "1", "job", "1.0", "GPU-h", "1.0", "kWh"] in lines
+    assert "2.0 GPU-h · ≈ 2.0 kWh" in headline(summary)
+    assert summarize(at_work().snapshot(), NOW + 60).groups == ()
+
+
+@pytest.mark.parametrize(
+    ("kwh", "text"), [(0.0004, "0.4 Wh"), (0.07, "70 Wh"), (0.9, "900 Wh"), (2.14, "2.1 kWh"), (21.4, "21 kWh")]
+)
+def test_energy_is_in_watt_hours_or_kilowatt_hours(kwh: float, text: str) -> None:
+    assert (energy(kwh), energy(kwh, is_estimated=True)) == (text, f"≈ {text}")
 
 
 SUBMITTED = 1794900000.0

@@ -101,14 +101,17 @@ def test_jobs_share_a_gpu_only_while_their_memory_fits(nvml: Any, run: Start, tm
 
 
 def test_the_gpu_usage_of_an_attempt_is_stored(nvml: Any, run: Start, tmp_path: Path) -> None:
-    nvml.set([{"mem_used": "8G", "util": "60"}])
+    card = {"mem_used": "8G", "util": "60", "energy": 0}
+    nvml.set([card])
     out, go, taken = tmp_path / "out", tmp_path / "go", set()
     process = run("--gpus", "0", commands=(f"until test -e {go}; do sleep 0.05; done",))
     until(lambda: state(out, 0) == "running", "it runs")
 
     def some_samples() -> bool:
         taken.add(asked(out, "slots")["sample"]["taken"])
-        return len(taken) > 2
+        card["energy"] = (len(taken) - 1) * 1_800_000_000
+        nvml.set([card])
+        return len(taken) > 3
 
     until(some_samples, "its card was looked at while it ran")
     go.touch()
@@ -117,6 +120,7 @@ def test_the_gpu_usage_of_an_attempt_is_stored(nvml: Any, run: Start, tmp_path: 
     assert attempt["gpu_mean"] == pytest.approx(60)
     assert attempt["gpu_peak_memory"] == 8 * 1024**3
     assert 0 < attempt["gpu_seconds"] <= attempt["ended"] - attempt["started"]
+    assert attempt["kwh"] >= 0.5, "half a kilowatt-hour for each sample"
 
 
 def test_keep_free_leaves_gpus_to_others(nvml: Any, run: Start, tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ def test_one_broken_device_hides_no_other(nvml: Any, eight: Gpus, sampled: Sampl
         device = gpu(sample, index)
         assert (device.utilization, device.memory_used) == (10 * index, index * GIB)
         assert (device.temperature, device.power, device.power_limit) == (40 + index, 100.0 + index, 700.0)
+        assert device.energy == 1000.0
 
 
 def test_the_healthy_devices_stay_fresh_while_another_hangs(nvml: Any, eight: Gpus, start: Start, until: Until) -> None:
@@ -90,11 +91,14 @@ def test_a_lost_device_keeps_its_name_and_comes_back(nvml: Any, eight: Gpus, sta
 
 
 def test_what_the_driver_cannot_say_is_not_zero(nvml: Any, sampled: Sampled) -> None:
-    nvml.set([{"util": "na", "temp": 33, "power": "!UNKNOWN", "fan": "na", "mem_used": "!NO_PERMISSION"}])
+    nvml.set(
+        [{"util": "na", "temp": 33, "power": "!UNKNOWN", "energy": "na", "fan": "na", "mem_used": "!NO_PERMISSION"}]
+    )
     sample = sampled(nvml)
     device = sample.devices[0]
     assert device.status is Status.OK
     assert (device.utilization, device.temperature, device.power, device.fan) == (None, 33, None, None)
+    assert device.energy is None
     assert (device.memory_used, device.memory_total) == (None, None)
 
 

@@ -142,3 +142,35 @@ def test_a_time_without_samples_is_a_gap_in_the_series() -> None:
     assert [point.at for point in load.points] == [1.0, 101.0]
     series.add(-5.0, (90.0, None, None, None, None))
     assert series.curves() == (load,), "the clock was set back"
+
+
+def test_energy_is_the_growth_of_the_counter() -> None:
+    meter = UsageMeter()
+    for now, joules in ((0, 5000.0), (1, 5300.0), (61, 23_300.0)):
+        meter.observe(seen(device("a", 90, energy=joules, power=1.0)), ALONE, {}, now)
+    usage = meter.usage(1, 1)
+    assert (usage.energy, usage.energy_seconds, usage.is_energy_estimated) == (18_300.0, 61.0, False)
+
+
+def test_without_a_counter_energy_is_integrated_from_the_power() -> None:
+    meter = UsageMeter()
+    for now, watts in ((0, 100.0), (1, 200.0), (3, 300.0), (100, 400.0)):
+        meter.observe(seen(device("a", 90, power=watts)), ALONE, {}, now)
+    usage = meter.usage(1, 1)
+    assert (usage.energy, usage.energy_seconds) == (200 + 2 * 300 + 10 * 400, 13.0), "a gap counts for ten seconds"
+    assert usage.is_energy_estimated
+
+
+def test_attempts_on_one_device_share_its_energy_from_their_start_on() -> None:
+    meter = UsageMeter()
+    meter.observe(seen(device("a", 90, energy=0.0)), ALONE, {}, 0)
+    late = [*ALONE, DeviceHolding(2, 1, ("a",), since=5.0)]
+    meter.observe(seen(device("a", 90, energy=1000.0)), late, {}, 10)
+    assert (meter.usage(1, 1).energy, meter.usage(2, 1).energy) == (500.0, 250.0)
+
+
+def test_a_device_that_reports_no_power_has_no_energy() -> None:
+    meter = UsageMeter()
+    for now in (0, 1):
+        meter.observe(seen(device("a", 90)), ALONE, {}, now)
+    assert meter.usage(1, 1).energy_seconds == 0.0
