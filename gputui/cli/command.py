@@ -11,6 +11,8 @@ from contextlib import contextmanager, suppress
 from itertools import pairwise
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from gputui.core.events import Refusal, Seen
 from gputui.logs.plain import plain
 from gputui.session.client import NAMES, Client, NeedsSession, chosen
@@ -146,8 +148,8 @@ def with_session_flag(command: str, directory: str | None) -> str:
 
 
 def on_terminal() -> bool:
-    """Return whether standard input and standard error are terminals, so that a user can answer questions."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
+    """Return whether a user can answer questions: standard input and error are terminals, and --json was not given."""
+    return sys.stdin.isatty() and sys.stderr.isatty() and not JSON.on
 
 
 def ask_yes_no(question: str, *, otherwise: bool = False) -> bool:
@@ -230,9 +232,33 @@ def seen(job: PickedJob | ShownJob) -> Seen:
     return Seen(job.attempt, job.state)
 
 
-def report_outcomes(outcomes: Sequence[Outcome], jobs: Sequence[PickedJob], done: str) -> int:
-    """Print one message for the successful jobs and one for each refusal. Return the exit status."""
+class ChangedJob(Struct, frozen=True):
+    """What became of a command on one job."""
+
+    id: int
+    name: str
+    changed: bool
+    message: str | None
+    """What was done, or why it was refused."""
+
+
+class ChangedJobs(Struct, frozen=True):
+    jobs: list[ChangedJob]
+
+
+def report_outcomes(
+    outcomes: Sequence[Outcome], jobs: Sequence[PickedJob], done: str, notices: Sequence[str] = ()
+) -> int:
+    """Print one message for the successful jobs, one for each refusal, and the notices. Return the exit status."""
     refused = [outcome for outcome in outcomes if outcome.refused is not None]
+    if JSON.on:
+        JSON.messages += [*(outcome.warning for outcome in outcomes if outcome.warning), *notices]
+        changed = (
+            ChangedJob(job.id, job.name, outcome.refused is None, outcome.refused or done)
+            for job, outcome in zip(jobs, outcomes, strict=True)
+        )
+        print_json(ChangedJobs(list(changed)))
+        return REFUSED if refused else 0
     for outcome in refused:
         say(str(outcome.refused))
     count = len(outcomes) - len(refused)
@@ -241,6 +267,8 @@ def report_outcomes(outcomes: Sequence[Outcome], jobs: Sequence[PickedJob], done
         say(f"#{job.id} {plain(job.name)}: {done}")
     elif count:
         say(f"{count} jobs: {done}")
+    for notice in notices:
+        say(notice)
     return 1 if refused else 0
 
 

@@ -71,7 +71,11 @@ def refuse(message: str) -> NoReturn:
 
 
 def out(line: str) -> None:
-    write(sys.stdout, f"{line}\n")
+    """Print a line of the answer. With --json it becomes one of the answer's `messages`."""
+    if JSON.on:
+        JSON.messages.append(plain(line))
+    else:
+        write(sys.stdout, f"{line}\n")
 
 
 def write(stream: TextIO, text: str) -> None:
@@ -99,11 +103,11 @@ def format_json(fields: Mapping[str, Any], stream: TextIO) -> str:
 
 
 def print_json(answer: Any) -> None:
-    """Print an answer, which is a struct or a dictionary."""
+    """Print an answer. It is a struct, and the `ANSWERS` of the command's module name its class for the JSON schema."""
     import msgspec
 
     JSON.answered = True
-    out(format_json(msgspec.to_builtins(answer), sys.stdout))
+    write(sys.stdout, format_json(msgspec.to_builtins(answer), sys.stdout) + "\n")
 
 
 def print_error(error: str, message: str, hint: str | None) -> None:

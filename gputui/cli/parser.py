@@ -31,7 +31,7 @@ COMMON = {
 """Flags that have the same meaning in all commands, with their help."""
 OTHER_NAMES = {"--session": "--output-dir", "--output-dir": "--session", "--chdir": "--cwd", "--workdir": "--cwd"}
 """Names that a flag has in other commands, for suggestions."""
-SELECTION = ("failed", "all_failed", "all", "yes", "session")
+SELECTION = ("failed", "all_failed", "all", "yes", "json", "session")
 
 
 class Options(argparse.Namespace):

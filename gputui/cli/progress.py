@@ -18,7 +18,7 @@ from gputui.views.format import cut
 from gputui.views.status import StatusWord, describe_outlook, queue_status
 from gputui.views.waiting import resume_rule
 
-from .output import StatusLine, out, say
+from .output import JSON, StatusLine, out, say
 
 UPDATE_INTERVAL = 0.2
 SHOWN_STATES = (StatusWord.WAITING, StatusWord.SUSPENDED, StatusWord.PAUSED, StatusWord.DRAINING)
@@ -91,10 +91,12 @@ def describe_end(job: Job, attempt: Attempt) -> str:
     return f"#{job.id} {attempt.end.name} after {took}{number}{why}"
 
 
-def can_rewrite_line(options: argparse.Namespace) -> bool:
-    """Return whether progress is shown in one rewritten line. This needs a capable terminal without other output."""
-    can = sys.stderr.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-    return can and not (options.verbose or options.stream)
+def reporter(options: argparse.Namespace) -> EventLines | ProgressLine:
+    """Return how a run reports its progress: in one rewritten line if nothing else is printed on a capable terminal."""
+    can_rewrite = sys.stderr.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    if JSON.on or (can_rewrite and not (options.verbose or options.stream)):
+        return ProgressLine()  # with --json it shows no line, and failures become messages
+    return EventLines()
 
 
 class ProgressLine:

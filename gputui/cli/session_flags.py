@@ -82,6 +82,7 @@ def parser(subcommand: str) -> Parser:
         parser.switch("--wait-when-paused", help="keep waiting while paused")
         parser.switch("--stream", help="print job output, prefixed with the job number")
         parser.switch("-v", "--verbose", help="one line per event, even on a terminal")
+        parser.switch("--json", help="JSON output at the end; fields are only ever added")
     return parser
 
 

@@ -51,8 +51,8 @@ class CardStatus(Struct, frozen=True, kw_only=True):
 
 class SessionSummary(Struct, frozen=True, kw_only=True):
     directory: str
-    standing: str = ""
-    """State of the session's scheduler, or "" if the session has no owner."""
+    status: str = ""
+    """Status of the session's scheduler, or "" if the session has no owner."""
     counts: dict[str, int] = {}
 
     @property
@@ -124,7 +124,7 @@ def _live_session(root: str) -> LiveSession | None:
     if status is None or slots is None:
         return None
     counts = {str(state): count for state, count in status.counts.items()}
-    summary = SessionSummary(directory=root, standing=status.scheduler.word, counts=counts)
+    summary = SessionSummary(directory=root, status=status.scheduler.word, counts=counts)
     sample = msgspec.convert(slots.sample, Sample) if slots.sample is not None else None
     return LiveSession(summary, slots.slots, slots.pids, sample)
 

@@ -66,19 +66,19 @@ class PausedShown(Struct, frozen=True):
 
 
 class SchedulerShown(Struct, frozen=True):
-    """The state of the scheduler. `state` is its mode, and `standing` is the resulting status, such as running,
-    waiting, idle or done.
+    """The state of the scheduler. `state` is its mode, and `status` is the resulting status, such as running, waiting,
+    idle or done.
     """
 
     state: Mode
-    standing: str = ""
-    awaits: str | None = None
+    status: str = ""
+    waiting_for: str | None = None
     cause: CauseShown | None = None
     paused: tuple[PausedShown, ...] = ()
 
     @property
     def word(self) -> str:
-        return self.standing or self.state
+        return self.status or self.state
 
 
 class OwnerShown(Struct, frozen=True):
@@ -221,7 +221,7 @@ class ListedJob(JobRow, frozen=True, kw_only=True, omit_defaults=False, gc=False
     added: float
     out: str | None = None
     err: str | None = None
-    left: tuple[SurvivingProcess, ...] = ()
+    leftovers: tuple[SurvivingProcess, ...] = ()
 
 
 class Listed(SessionHead, frozen=True, kw_only=True):
@@ -250,7 +250,7 @@ class ShownAttempt(RunShown, frozen=True, kw_only=True, gc=False):
     environment: str | None = None
     pid: None = None
     wrapper: int | None = None
-    left: tuple[SurvivingProcess, ...] = ()
+    leftovers: tuple[SurvivingProcess, ...] = ()
     results: dict[str, MetricShown] = {}
 
 

@@ -80,11 +80,11 @@ def _whose(card: CardStatus) -> Piece:
 
 
 def _session(session: SessionSummary) -> Line:
-    counts = session.counts_text or ("" if session.standing else "no scheduler")
-    state = f"{session.standing.upper() or '–':<9} "
+    counts = session.counts_text or ("" if session.status else "no scheduler")
+    state = f"{session.status.upper() or '–':<9} "
     return Line([
         (f"    {ljust(plain(session.name), NAME)} ", Look.TEXT),
-        (state, Look.RUNNING if session.standing == "running" else Look.PAST),
+        (state, Look.RUNNING if session.status == "running" else Look.PAST),
         (f"{counts}   ", Look.TEXT),
         (plain(session.directory), Look.PAST),
     ])  # fmt: skip

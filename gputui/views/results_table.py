@@ -23,6 +23,8 @@ class ResultsRow(Struct, frozen=True):
 
     job: JobId
     name: str
+    label: str
+    """The parameters of the job that differ, for people to read."""
     state: StateName
     attempt: int
     params: dict[str, str]
@@ -114,7 +116,8 @@ def _row(
     best = main.best if main is not None else None
     return ResultsRow(
         job=job.id,
-        name=parameters.of(job),
+        name=job.name,
+        label=parameters.of(job),
         state=job.state.name,
         attempt=results.attempt,
         params={name: value for name, value in values if value is not None},

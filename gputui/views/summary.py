@@ -320,7 +320,7 @@ def format_job(row: ResultsRow, table: ResultsTable) -> str:
     """Format a job with its parameters: `#31 convnext lr=0.03 bs=256`."""
     titles = {column.name: column for column in table.columns}
     words = [f"{titles[name].title}={value}" if titles[name].is_number else value for name, value in row.params.items()]
-    return f"#{row.job} " + (" ".join(words) or row.name)
+    return f"#{row.job} " + (" ".join(words) or row.label)
 
 
 def format_result(value: float | None, table: ResultsTable) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gputui.cli.command import suggest
-from gputui.cli.output import out, print_json, refuse, say
+from gputui.cli.output import JSON, out, print_json, refuse, say
 from gputui.cli.parser import Options, Parser, argument_type
 from gputui.cli.progress import describe_pause
 from gputui.core.amounts import counted
@@ -28,6 +28,8 @@ from gputui.sources.command_list import LONGEST_COMMAND, unreadable
 from gputui.sources.settings import SETTINGS, JobSettings, Setting
 from gputui.sources.source import Draft, specs
 from gputui.sources.values import BadValue
+
+ANSWERS = {"add": AddedJobs}
 
 
 def parser(subcommand: str) -> Parser:
@@ -113,7 +115,7 @@ def work(options: Options) -> int:
 
 def print_added(options: Options, jobs: Sequence[AddedJob]) -> None:
     """Print the ids of jobs that were added, or were there before with the same key."""
-    if options.json:
+    if JSON.on:
         print_json(AddedJobs(list(jobs)))
         return
     for job in jobs:

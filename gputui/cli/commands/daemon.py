@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 
-from gputui.cli.output import Exit, out, say
+from msgspec import Struct
+
+from gputui.cli.output import Exit, out, print_answer, say
 from gputui.cli.parser import Options, Parser
 from gputui.core.events import Drain
 from gputui.logs.plain import plain
@@ -23,7 +25,7 @@ from gputui.session import lock as locks
 from gputui.session.client import Client, no_session_in
 from gputui.session.control.connection import NoSession
 from gputui.session.lock import Lock, OwnerKind
-from gputui.session.messages import Commands, StatusQuestion
+from gputui.session.messages import Commands, OwnerShown, StatusQuestion
 from gputui.session.owner.owner import Owner
 from gputui.session.ownership.acquisition import OwnerServer, get_ready
 from gputui.session.ownership.daemon import MIN_HEALTHY_LIFE, OrphanWatch, end_daemon, spawn_daemon
@@ -35,6 +37,14 @@ examples:
   gputui daemon --foreground    the same in this terminal, or as a service
   gputui daemon --install       write a systemd service that survives logout and reboot
 """
+
+
+class DaemonAnswer(Struct, frozen=True):
+    session: str
+    process: OwnerShown | None
+
+
+ANSWERS = {"daemon": DaemonAnswer}
 
 
 def parser(subcommand: str) -> Parser:
@@ -54,6 +64,7 @@ def parser(subcommand: str) -> Parser:
     parser.add_argument("--for", dest="starter", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--directory", type=DirectoryId.parse, help=argparse.SUPPRESS)
     parser.switch("--start", help="exit if a scheduler is running")
+    parser.add_common("json")
     return parser
 
 
@@ -72,8 +83,7 @@ def work(options: Options) -> int:
         )
     owner = Client(paths.root).ask(StatusQuestion(), work=True).process
     who = f"{owner.kind} {owner.pid}" if owner is not None else "a scheduler"
-    out(plain(f"{who} runs {paths.root}"))
-    return 0
+    return print_answer(lambda: DaemonAnswer(paths.root, owner), lambda _: [plain(f"{who} runs {paths.root}")])
 
 
 def run_daemon(

@@ -10,14 +10,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gputui.cli.command import ask_yes_no, find_session, on_terminal, seen
+from gputui.cli.command import ChangedJobs, ask_yes_no, find_session, on_terminal, report_outcomes, seen
 from gputui.cli.output import Exit, say
 from gputui.cli.parser import Options, Parser
 from gputui.core.events import Edit, SetPriority, UserCommand
 from gputui.core.job import WAITING, JobSpec, predicate
 from gputui.logs.plain import plain
 from gputui.session.client import Client
-from gputui.session.messages import Commands, ShownJob
+from gputui.session.messages import Commands, Outcome, PickedJob, ShownJob
 from gputui.sources.documents import BadTable, checked_command, read_table
 from gputui.sources.settings import SETTINGS, Setting
 from gputui.sources.source import changed_spec, settings_of
@@ -28,6 +28,7 @@ _SHOWN = {key: setting for key, setting in SETTINGS.items() if key not in ("hold
 """Settings that can be edited. Holding and releasing are separate commands, and a job keeps its key."""
 _UNSET: tuple[Any, ...] = ("", [], {})
 """Values that count as "not set"."""
+ANSWERS = {"edit": ChangedJobs}
 
 
 def parser(subcommand: str) -> Parser:
@@ -38,7 +39,7 @@ def parser(subcommand: str) -> Parser:
         examples="gputui edit 12\nEDITOR=nano gputui edit baseline",
     )
     parser.add_job()
-    parser.add_common("yes", "session")
+    parser.add_common("yes", "json", "session")
     return parser
 
 
@@ -62,8 +63,8 @@ def work(options: Options) -> int:
         problem = _apply(client, shown, after, path)
         if problem is None:
             os.unlink(path)
-            say(f"#{shown.id} changed")
-            return 0
+            job = PickedJob(shown.id, shown.name, shown.state, shown.attempt, shown.priority)
+            return report_outcomes([Outcome(shown.id, None)], [job], "changed")
         say(problem)
         if options.yes or not on_terminal() or not ask_yes_no("edit again?", otherwise=True):
             raise Exit(1, f"no changes; your text is kept in {path}")

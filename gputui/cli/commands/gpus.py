@@ -4,18 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from gputui.cli.command import confirm, find_session, seen, suggest
-from gputui.cli.output import NOT_FOUND, Column, Exit, OutputFormat, print_answer, refuse, say, table, without_empty
+from gputui.cli.output import (
+    JSON,
+    NOT_FOUND,
+    Column,
+    Exit,
+    OutputFormat,
+    print_answer,
+    print_json,
+    refuse,
+    say,
+    table,
+    without_empty,
+)
 from gputui.cli.parser import Options, Parser
 from gputui.core.amounts import counted, memory, memory_of, moment
 from gputui.core.events import Mode, Requeue, SetSlots
 from gputui.core.job import ACTIVE, JobId, StateName
-from gputui.core.slots import DeviceKind, Slot
+from gputui.core.slots import DeviceKind, NodeState, Slot
 from gputui.gpus.picture import printable
 from gputui.gpus.sample import ClusterSample, DeviceSample, NodeSample, ProcessSample, Sample, Status, node_of
 from gputui.logs.plain import plain
@@ -58,7 +71,7 @@ def work(options: Options) -> int:
         return print_nodes(reply, options)
     sample, pids = _sample(reply, slots)
     return print_answer(
-        lambda: {"slots": slots, "devices": json_rows(sample, pids)},
+        lambda: GpusAnswer(slots, shown_devices(sample, pids)),
         lambda fmt: _lines(sample, pids, reply, fmt, options),
     )
 
@@ -114,6 +127,8 @@ def change(client: Client, options: Options, slots: list[SlotShown]) -> int:
     status = client.ask(StatusQuestion())
     if status.process is None and status.waiting and status.scheduler.state is Mode.RUNNING:
         client.ask(StatusQuestion(), work=True)
+    if JSON.on:
+        print_json(GpusAnswer(client.ask(Slots()).slots))
     return 0
 
 
@@ -186,30 +201,98 @@ def _removed(before: list[SlotShown], after: list[Slot]) -> list[SlotShown]:
 
 _NAMELESS = ("NVIDIA ", "GeForce ")
 _DEVICE_COLUMNS = (Column("", least=12), *(Column("", right=True) for _ in range(5)), Column(""))
-_DEVICE_FIELDS = (
-    "index", "name", "status", "utilization", "memory_used", "memory_total", "temperature", "power", "power_limit",
-    "fan", "age", "memory_shared", "parent", "visible",
-)  # fmt: skip
-_PROCESS_FIELDS = ("pid", "user", "memory", "command", "compute", "started")
 
 
-def json_rows(sample: Sample | None, jobs: Mapping[int, JobId]) -> list[dict[str, Any]]:
-    """Return the GPU figures for JSON output in bytes, °C, watts and percent, or null if unknown.
+class ProcessShown(Struct, frozen=True):
+    pid: int
+    user: str | None
+    memory: int | None
+    command: str | None
+    compute: bool
+    started: float | None
+    job: JobId | None
 
-    `jobs`: the jobs by process id.
+
+class DeviceShown(Struct, frozen=True):
+    """The figures of a GPU in bytes, °C, watts and percent, or None if unknown."""
+
+    index: int
+    name: str
+    status: Status
+    utilization: int | None
+    memory_used: int | None
+    memory_total: int | None
+    temperature: int | None
+    power: float | None
+    power_limit: float | None
+    fan: int | None
+    age: float
+    memory_shared: bool
+    parent: str | None
+    visible: bool
+    uuid: str | None
+    message: str | None
+    processes: list[ProcessShown]
+    node: str | None = None
+    jobs: list[JobId] = []
+    """On a cluster, the job that holds the GPU."""
+
+
+class NodeShown(Struct, frozen=True):
+    name: str
+    state: NodeState
+    gpus: int
+    used: int
+    reason: str | None
+    closed_by: str | None
+    closed_at: float | None
+
+
+class ClusterShown(Struct, frozen=True):
+    name: str | None
+    partition: str | None
+    asked: float | None
+    silent: str | None
+    """Why the cluster did not answer."""
+    nodes: list[NodeShown]
+
+
+class GpusAnswer(Struct, frozen=True):
+    slots: list[SlotShown]
+    devices: list[DeviceShown] = []
+    cluster: ClusterShown | None = None
+
+
+ANSWERS = {"gpus": GpusAnswer}
+
+
+def shown_devices(
+    sample: Sample | None, jobs: Mapping[int, JobId], held: Mapping[str, JobId] | None = None
+) -> list[DeviceShown]:
+    """Return the devices for JSON output.
+
+    `jobs`: the jobs by process id. `held`: on a cluster, the jobs by the key of the GPU that they hold.
     """
-    return [
-        {field: getattr(device, field) for field in _DEVICE_FIELDS}
-        | {
-            "uuid": device.uuid or None,
-            "message": device.message or None,
-            "processes": [
-                {field: getattr(process, field) for field in _PROCESS_FIELDS} | {"job": jobs.get(process.pid)}
-                for process in device.processes
-            ],
-        }
-        for device in (sample.devices if sample is not None else ())
+    return [_shown_device(device, jobs, held) for device in (sample.devices if sample is not None else ())]
+
+
+def _shown_device(device: DeviceSample, jobs: Mapping[int, JobId], held: Mapping[str, JobId] | None) -> DeviceShown:
+    own = ("uuid", "message", "processes", "node", "jobs")
+    same = {name: getattr(device, name) for name in DeviceShown.__struct_fields__ if name not in own}
+    names = [name for name in ProcessShown.__struct_fields__ if name != "job"]
+    processes = [
+        ProcessShown(**{name: getattr(process, name) for name in names}, job=jobs.get(process.pid))
+        for process in device.processes
     ]
+    job = held.get(device.key) if held is not None else None
+    return DeviceShown(
+        **same,
+        uuid=device.uuid or None,
+        message=device.message or None,
+        processes=processes,
+        node=node_of(device.key) if held is not None else None,
+        jobs=[] if job is None else [job],
+    )
 
 
 def text_table(sample: Sample, fmt: OutputFormat, jobs: Mapping[int, JobId]) -> list[str]:
@@ -302,19 +385,11 @@ def print_nodes(reply: SlotsShown, options: Options) -> int:
         sample = _with_measurements(sampled_once(reply.partition, SLURM_PATIENCE), known)
     except SlurmError as error:
         silent = str(error)
-        if not options.json:
-            say(f"{plain(silent)}; showing the last known state")
+        say(f"{plain(silent)}; showing the last known state")
     return print_answer(
-        lambda: _node_fields(sample, reply, silent), lambda fmt: _node_lines(sample, reply, fmt, options)
+        lambda: GpusAnswer(reply.slots, shown_devices(sample, {}, reply.held), _cluster(sample, silent)),
+        lambda fmt: _node_lines(sample, reply, fmt, options),
     )
-
-
-def _node_fields(sample: Sample | None, reply: SlotsShown, silent: str | None) -> dict[str, Any]:
-    rows = json_rows(sample, {})
-    for device, row in zip(sample.devices if sample is not None else (), rows, strict=True):
-        job = reply.held.get(device.key)
-        row |= {"node": node_of(device.key), "jobs": [] if job is None else [job]}
-    return {"slots": reply.slots, "devices": rows, "cluster": _cluster_fields(sample, silent)}
 
 
 def _node_lines(sample: Sample | None, reply: SlotsShown, fmt: OutputFormat, options: Options) -> list[str]:
@@ -338,21 +413,13 @@ def _with_measurements(sample: Sample, known: Sample | None) -> Sample:
     return replace(sample, devices=tuple(devices))
 
 
-def _cluster_fields(sample: Sample | None, silent: str | None) -> dict[str, Any]:
+def _cluster(sample: Sample | None, silent: str | None) -> ClusterShown:
     cluster = sample.cluster if sample is not None and sample.cluster is not None else ClusterSample()
-    return {
-        "name": cluster.name or None,
-        "partition": cluster.partition,
-        "asked": cluster.asked,
-        "silent": silent,
-        "nodes": [
-            {
-                "name": node.name, "state": node.standing, "gpus": node.gpus, "used": node.used, "reason": node.reason,
-                "closed_by": node.closed_by, "closed_at": node.closed_at,
-            }
-            for node in cluster.nodes
-        ],
-    }  # fmt: skip
+    nodes = [
+        NodeShown(node.name, node.standing, node.gpus, node.used, node.reason, node.closed_by, node.closed_at)
+        for node in cluster.nodes
+    ]
+    return ClusterShown(cluster.name or None, cluster.partition, cluster.asked, silent, nodes)
 
 
 def _node_table(sample: Sample, held: dict[str, JobId], fmt: OutputFormat) -> list[str]:

@@ -28,6 +28,7 @@ from gputui.cli.output import (
 )
 from gputui.cli.parser import Options, Parser, argument_type
 from gputui.core.amounts import memory_of
+from gputui.hosts.machine import MachineStatus, collect_status
 from gputui.hosts.ssh import (
     ANY,
     FAILED,
@@ -46,7 +47,7 @@ from gputui.session.config import Config, load, user_file
 from . import reads_stdin
 
 if TYPE_CHECKING:
-    from gputui.hosts.machine import CardStatus, MachineStatus
+    from gputui.hosts.machine import CardStatus
     from gputui.hosts.survey import Answer
 
 COLUMNS = (
@@ -54,6 +55,19 @@ COLUMNS = (
     Column("used by", least=8), Column("sessions", least=12),
 )  # fmt: skip
 FASTEST = 0.5
+
+
+class HostShown(msgspec.Struct, frozen=True):
+    host: str
+    trouble: str | None
+    status: MachineStatus | None
+
+
+class HostsAnswer(msgspec.Struct, frozen=True):
+    hosts: list[HostShown]
+
+
+ANSWERS = {"hosts": HostsAnswer}
 
 
 def parser(subcommand: str) -> Parser:
@@ -92,7 +106,6 @@ def work(options: Options) -> int:
     places = _places(options, config)
     if options.live:
         return _live(options, places, config)
-    from gputui.hosts.machine import collect_status
     from gputui.hosts.survey import Answer, ask_all
 
     if places:
@@ -100,11 +113,9 @@ def work(options: Options) -> int:
     else:
         status = collect_status()
         answers = [Answer(HostPlace(status.host), status, at=time.time())]
-    hosts = [
-        {"host": answer.place.alias, "trouble": answer.trouble or None, "look": answer.status} for answer in answers
-    ]
-    print_answer(lambda: {"hosts": hosts}, lambda fmt: render(answers, fmt))
-    if not (places or options.here or options.json):
+    hosts = [HostShown(answer.place.alias, answer.trouble or None, answer.status) for answer in answers]
+    print_answer(lambda: HostsAnswer(hosts), lambda fmt: render(answers, fmt))
+    if not (places or options.here or JSON.on):
         say(f'showing this machine only: set hosts = ["lab7", "lab8"] in {user_file()}, or use --host')
     return 0 if any(answer.status is not None for answer in answers) else 1
 
@@ -125,8 +136,6 @@ def _print_here(every: float | None) -> int:
 
     `every`: seconds between two lines.
     """
-    from gputui.hosts.machine import collect_status
-
     JSON.answered = True
     while True:
         sys.stdout.write(msgspec.json.encode(collect_status()).decode() + "\n")
@@ -156,7 +165,7 @@ def _rows(alias: str, status: MachineStatus) -> Iterable[tuple[list[str], bool]]
     GPUs and sessions are independent columns side by side. Either may be empty in a row.
     """
     sessions = [
-        f"{session.name}: {session.counts_text or session.standing or 'no scheduler'}" for session in status.sessions
+        f"{session.name}: {session.counts_text or session.status or 'no scheduler'}" for session in status.sessions
     ]
     count = max(len(status.cards), len(sessions), 1)
     for line in range(count):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from gputui.cli.command import confirm, find_session, report_outcomes, seen, select_jobs, suggest
-from gputui.cli.output import refuse, say
+from gputui.cli.command import ChangedJobs, confirm, find_session, report_outcomes, seen, select_jobs, suggest
+from gputui.cli.output import refuse
 from gputui.cli.parser import SELECTION, Options, Parser
 from gputui.cli.progress import describe_pause
 from gputui.core import events
@@ -117,6 +117,9 @@ JOB_COMMANDS = {
 }
 
 
+ANSWERS = dict.fromkeys(JOB_COMMANDS, ChangedJobs)
+
+
 def parser(subcommand: str) -> Parser:
     row = JOB_COMMANDS[subcommand]
     parser = Parser(subcommand, row.summary, usage=row.usage, examples=row.examples, signed=subcommand == "priority")
@@ -136,7 +139,7 @@ def parser(subcommand: str) -> Parser:
             parser.switch("--top", help="to the front")
             parser.switch("--bottom", help="to the end")
             parser.add_argument("--before", metavar="ID", help="before this job")
-    parser.add_common(*(("yes", "session") if subcommand == "move" else SELECTION))
+    parser.add_common(*(("yes", "json", "session") if subcommand == "move" else SELECTION))
     if subcommand in GIVES_WORK:
         parser.add_common("no_start")
     return parser
@@ -161,12 +164,13 @@ def work(options: Options) -> int:
         environment = captured()
     commands = Commands(tuple(made), environment)
     outcomes = client.ask(commands, work=not options.no_start if gives_work else needs_engine)
-    status = report_outcomes(outcomes[: len(jobs)], jobs, _describe_success(options, made, jobs))
+    pause = ""
     if gives_work:
         scheduler = client.ask(StatusQuestion()).scheduler
-        if words := describe_pause(scheduler, {job.id for job in jobs}, resume=suggest(options, "gputui resume")):
-            say(words)
-    return status
+        pause = describe_pause(scheduler, {job.id for job in jobs}, resume=suggest(options, "gputui resume"))
+    return report_outcomes(
+        outcomes[: len(jobs)], jobs, _describe_success(options, made, jobs), [pause] if pause else []
+    )
 
 
 def _check_usage(options: Options) -> None:

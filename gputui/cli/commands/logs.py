@@ -7,9 +7,11 @@ import sys
 import time
 from contextlib import suppress
 
+from msgspec import Struct
+
 from gputui.cli.command import find_session, suggest
 from gputui.cli.follower import CHUNK, Follower, final_text
-from gputui.cli.output import NOT_FOUND, Exit, refuse, say
+from gputui.cli.output import JSON, NOT_FOUND, Exit, print_json, refuse, say
 from gputui.cli.parser import Options, Parser, whole_number
 from gputui.core.amounts import counted
 from gputui.core.job import ENDS, predicate
@@ -27,6 +29,18 @@ DEFAULT_WIDTH = 80
 """Width in columns that is assumed if the terminal does not report its size."""
 
 
+class LogAnswer(Struct, frozen=True):
+    """The output of one attempt."""
+
+    id: int
+    attempt: int
+    file: str
+    text: str
+
+
+ANSWERS = {"logs": LogAnswer}
+
+
 def parser(subcommand: str) -> Parser:
     parser = Parser(
         subcommand,
@@ -40,7 +54,7 @@ def parser(subcommand: str) -> Parser:
     parser.switch("--err", help="standard error instead of standard output")
     parser.add_argument("-n", "--lines", type=whole_number, metavar="N", help="only the last N lines")
     parser.add_argument("--attempt", type=whole_number, metavar="A", help="an earlier attempt")
-    parser.add_common("session")
+    parser.add_common("json", "session")
     return parser
 
 
@@ -49,6 +63,8 @@ def work(options: Options) -> int:
         refuse("-f follows the latest attempt; omit --attempt")
     client = find_session(options)
     shown = show(client, options.job)
+    if options.follow and JSON.on:
+        refuse("use either -f or --json; to wait for the job: gputui wait")
     if options.follow:
         return FollowedLog(client, shown, options).run()
     path, attempt = _find_file(shown, options)
@@ -57,6 +73,10 @@ def work(options: Options) -> int:
     except OSError as error:
         whose = f"attempt {attempt} of #{shown.id}"
         raise Exit(1, f"cannot read the output of {whose}: {path}: {error.strerror}") from None
+    if JSON.on:
+        text = b"".join(iter(log.read, b"")).decode("utf-8", "replace")
+        print_json(LogAnswer(shown.id, attempt, path, text))
+        return 0
     log.copy()
     log.close()
     _hint_at_stderr(shown, attempt, options)

@@ -57,6 +57,8 @@ MOST_NAMED = 5_000
 """Maximum number of jobs for which names are shortened to the differing parameters. With more jobs it would be slow."""
 STATE_CELLS = {state: f"{SIGNS.get(state, ' ')} {WORDS[state]}" for state in ALL}
 
+ANSWERS = {"ls": Listed}
+
 
 def parser(subcommand: str) -> Parser:
     parser = Parser(
@@ -138,9 +140,9 @@ def header(listing: Listed | ListedRows, resume: str, now: float) -> list[tuple[
         never = [(entry.job, entry.needs) for entry in seen.never]
         parts += format_outlook(seen.at, seen.jobs, remaining, seen.unknown, never, now)
     lines = [(" · ".join(part for part in parts if part), "1")]
-    if scheduler.awaits and not scheduler.paused:
+    if scheduler.waiting_for and not scheduler.paused:
         advice = f"; {resume} starts a daemon" if listing.process is None else ""
-        lines.append((f"  {scheduler.word}: {plain(scheduler.awaits)}{advice}", "33"))
+        lines.append((f"  {scheduler.word}: {plain(scheduler.waiting_for)}{advice}", "33"))
     lines += [(f"! {plain(pause_text(pause, now))} (to resume: {resume})", "1;33") for pause in scheduler.paused]
     if scheduler.cause is not None and not (scheduler.paused and scheduler.cause.kind is PauseKind.CRASHES):
         lines.append((f"! {plain(scheduler.cause.message)} (to resume: {resume})", "1;33"))

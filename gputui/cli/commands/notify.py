@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from gputui.cli.command import confirm, find_session, report_outcomes, seen, select_jobs
+from gputui.cli.command import ChangedJobs, confirm, find_session, report_outcomes, seen, select_jobs
 from gputui.cli.output import out, refuse
 from gputui.cli.parser import SELECTION, Options, Parser
 from gputui.core.events import Notify
@@ -14,6 +14,9 @@ from gputui.session.messages import Commands
 
 PATIENCE = 30
 TEST = "gputui: test notification; pauses after errors, the end of all jobs and marked jobs look like this"
+
+
+ANSWERS = {"notify": ChangedJobs}
 
 
 def parser(subcommand: str) -> Parser:

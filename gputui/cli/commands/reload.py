@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 
+from msgspec import Struct
+
 from gputui.cli.command import ask_yes_no, find_session, on_terminal, suggest, suggest_in
-from gputui.cli.output import NOT_FOUND, Exit, out, print_answer, print_json, say
+from gputui.cli.output import JSON, NOT_FOUND, Exit, out, print_answer, print_json, say
 from gputui.cli.parser import Options, Parser
 from gputui.logs.plain import plain
 from gputui.session.client import Client
@@ -15,6 +17,17 @@ from gputui.session.owner.requests import Forget, Load, Reload, Sources
 
 SHOWN = 20
 """Maximum number of jobs listed for each kind of change. The others are only counted."""
+
+
+class ReloadAnswer(Struct, frozen=True):
+    """The changes in the files, which were applied only with -y, or with --list the files."""
+
+    plan: ReloadPlan | None = None
+    applied: bool = False
+    sources: list[SourceRecord] = []
+
+
+ANSWERS = {"reload": ReloadAnswer}
 
 
 def parser(subcommand: str) -> Parser:
@@ -65,7 +78,7 @@ def _forget(client: Client, options: Options) -> int:
 
 
 def _list(remembered: list[SourceRecord], options: Options) -> int:
-    return print_answer(lambda: remembered, lambda _: map(_describe_source, remembered))
+    return print_answer(lambda: ReloadAnswer(sources=remembered), lambda _: map(_describe_source, remembered))
 
 
 def _describe_source(source: SourceRecord) -> str:
@@ -85,8 +98,8 @@ def _reload(client: Client, records: list[SourceRecord], options: Options) -> in
     except BadInput as error:
         raise Exit(2, f"{error}; nothing was changed") from None
     plan = client.ask(Reload(tuple(read.specs), frozenset(read.groups)))
-    if options.json:
-        print_json(plan)
+    if JSON.on and not options.yes:
+        print_json(ReloadAnswer(plan))
         return 0
     if not _confirm(plan, records, options):
         return 0
@@ -99,6 +112,8 @@ def _reload(client: Client, records: list[SourceRecord], options: Options) -> in
             say(outcome.refused)
     removed = sum(outcome.refused is None for outcome in outcomes)
     say(f"{len(plan.new)} added, {len(plan.changed)} updated, {removed} removed")
+    if JSON.on:
+        print_json(ReloadAnswer(plan, applied=True))
     return 0
 
 

@@ -12,10 +12,10 @@ from html import escape
 from typing import Any
 from urllib.parse import quote
 
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 
 from gputui.cli.command import find_session
-from gputui.cli.output import Exit, out
+from gputui.cli.output import JSON, Exit, out, print_answer, refuse
 from gputui.cli.parser import Options, Parser
 from gputui.core.amounts import gpu_time
 from gputui.core.job import FAILURES, Attempt, Job, Placed
@@ -42,6 +42,13 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 """Content security policy that keeps the browser from loading anything else."""
 
 
+class ReportAnswer(Struct, frozen=True):
+    page: str
+
+
+ANSWERS = {"report": ReportAnswer}
+
+
 def parser(subcommand: str) -> Parser:
     parser = Parser(
         subcommand,
@@ -56,7 +63,7 @@ def parser(subcommand: str) -> Parser:
         help="output file or directory (default: SESSION.html next to the session; - for stdout)",
     )
     parser.add_metric()
-    parser.add_common("session")
+    parser.add_common("json", "session")
     return parser
 
 
@@ -70,14 +77,15 @@ def work(options: Options) -> int:
     data = page_data(client, os.getcwd() + "/-" if page == "-" else page, options.metric)
     text = render_page(data)
     if page == "-":
+        if JSON.on:
+            refuse("use either --json or -o -")
         out(text)
         return 0
     try:
         _write(page, text)
     except OSError as error:
         raise Exit(1, f"cannot write {page}: {error.strerror}; choose another -o") from None
-    out(os.path.abspath(page))
-    return 0
+    return print_answer(lambda: ReportAnswer(os.path.abspath(page)), lambda _: [os.path.abspath(page)])
 
 
 def _write(page: str, text: str) -> None:

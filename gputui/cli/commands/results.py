@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
 
-from msgspec import to_builtins
+from msgspec import Struct
 
 from gputui.cli.command import find_session
 from gputui.cli.output import Column, OutputFormat, colour, print_answer, refuse, table, without_empty
 from gputui.cli.parser import Options, Parser, whole_number
 from gputui.core.amounts import duration_cell
+from gputui.core.job import JobId, StateName
 from gputui.core.results import Direction
 from gputui.logs.plain import plain
 from gputui.session.owner.requests import ResultsQuestion, SummaryQuestion
+from gputui.views.failures import FailureGroup
 from gputui.views.format import result_text
-from gputui.views.results_table import ResultsRow, ResultsTable
-from gputui.views.summary import Summary, summary_lines
+from gputui.views.results_table import ParameterEffect, ResultsRow, ResultsTable
+from gputui.views.status import StatusWord
+from gputui.views.summary import DeviceTime, SinceLeft, Summary, summary_lines
 
 from .ls import STATE_CELLS
 
@@ -53,7 +55,7 @@ def parser(subcommand: str) -> Parser:
 def work(options: Options) -> int:
     if options.subcommand == "summary":
         summary = find_session(options).ask(SummaryQuestion(options.metric))
-        return print_answer(lambda: summary_fields(summary), lambda fmt: summary_text(summary, fmt))
+        return print_answer(lambda: summary_answer(summary), lambda fmt: summary_text(summary, fmt))
     if options.csv and options.json:
         refuse("use either --csv or --json")
     if options.top is not None and options.top < 1:
@@ -67,23 +69,51 @@ def work(options: Options) -> int:
     if options.csv:
         write_csv(reply)
         return 0
-    return print_answer(lambda: results_fields(reply), lambda fmt: render(reply, fmt))
+    return print_answer(lambda: results_answer(reply), lambda fmt: render(reply, fmt))
 
 
-def results_fields(results: ResultsTable) -> dict[str, Any]:
-    """Return the results for JSON output. Fields may be added but never removed or renamed."""
-    metric = results.metric
-    return {
-        "metric": {"name": metric.name, "direction": metric.direction} if metric is not None else None,
-        "params": [column.name for column in results.columns],
-        "others": results.others,
-        "jobs": [row_fields(row) for row in results.rows],
-    }
+class MainMetric(Struct, frozen=True):
+    name: str
+    direction: Direction
 
 
-def row_fields(row: ResultsRow) -> dict[str, Any]:
-    fields = to_builtins(row)
-    return {"id": row.job, **{key: fields[key] for key in fields if key not in ("job", "trend", "counts")}}
+class ResultShown(Struct, frozen=True):
+    """The results of one job. A value is None if the job did not print the metric as a finite number."""
+
+    id: JobId
+    name: str
+    label: str
+    state: StateName
+    attempt: int
+    params: dict[str, str]
+    best: float | None
+    step: float | None
+    last: float | None
+    beside: dict[str, float | None]
+    seconds: float | None
+    gpus: tuple[str, ...]
+    not_finite: str
+
+    @staticmethod
+    def of(row: ResultsRow) -> ResultShown:
+        fields = {name: getattr(row, name) for name in ResultShown.__struct_fields__ if name != "id"}
+        return ResultShown(id=row.job, **fields)
+
+
+class ResultsAnswer(Struct, frozen=True):
+    metric: MainMetric | None
+    params: list[str]
+    others: tuple[str, ...]
+    jobs: list[ResultShown]
+
+
+def results_answer(results: ResultsTable) -> ResultsAnswer:
+    params, jobs = [column.name for column in results.columns], [ResultShown.of(row) for row in results.rows]
+    return ResultsAnswer(_metric(results), params, results.others, jobs)
+
+
+def _metric(results: ResultsTable) -> MainMetric | None:
+    return MainMetric(results.metric.name, results.metric.direction) if results.metric is not None else None
 
 
 def write_csv(results: ResultsTable) -> None:
@@ -121,7 +151,7 @@ def render(results: ResultsTable, fmt: OutputFormat) -> list[str]:
 
 def _cells(row: ResultsRow, number: int, results: ResultsTable, others: tuple[str, ...]) -> list[str]:
     is_ranked = results.metric is not None and results.metric.direction is not Direction.UNKNOWN
-    params = [row.params.get(column.name) or "" for column in results.columns] or [row.name]
+    params = [row.params.get(column.name) or "" for column in results.columns] or [row.label]
     return [
         "★" if not number and is_ranked and row.counts and row.best is not None else "",
         str(row.job),
@@ -143,14 +173,40 @@ def summary_text(summary: Summary, fmt: OutputFormat) -> list[str]:
     return [fmt.paint(first, "1"), *lines]
 
 
-def summary_fields(summary: Summary) -> dict[str, Any]:
-    """Return the summary for JSON output. Fields may be added but never removed or renamed."""
-    fields: dict[str, Any] = to_builtins(summary)
-    del fields["table"]
-    metric = summary.table.metric
-    return fields | {
-        "wall": summary.wall,
-        "busy": summary.busy,
-        "metric": {"name": metric.name, "direction": metric.direction} if metric is not None else None,
-        "best": [row_fields(row) for row in summary.best],
-    }
+class SummaryAnswer(Struct, frozen=True):
+    """The facts of a Summary, with the best jobs instead of the whole table."""
+
+    word: StatusWord
+    succeeded: int
+    failed: int
+    killed: int
+    skipped: int
+    running: int
+    waiting: int
+    total: int
+    began: float | None
+    until: float
+    ended: float | None
+    gpu_seconds: float
+    devices: tuple[DeviceTime, ...]
+    paused: float
+    external_processes: tuple[tuple[str, float], ...]
+    effects: tuple[ParameterEffect, ...]
+    noise: float | None
+    failures: tuple[FailureGroup, ...]
+    longest: tuple[JobId, float] | None
+    shortest: tuple[JobId, float] | None
+    median: float | None
+    since: SinceLeft | None
+    wall: float
+    busy: float | None
+    metric: MainMetric | None
+    best: list[ResultShown]
+
+
+def summary_answer(summary: Summary) -> SummaryAnswer:
+    same = {name: getattr(summary, name) for name in SummaryAnswer.__struct_fields__ if name not in ("metric", "best")}
+    return SummaryAnswer(metric=_metric(summary.table), best=[ResultShown.of(row) for row in summary.best], **same)
+
+
+ANSWERS = {"results": ResultsAnswer, "summary": SummaryAnswer}

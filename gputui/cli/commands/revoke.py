@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from gputui.cli.command import find_session
-from gputui.cli.output import print_json, refuse, say
+from gputui.cli.output import JSON, print_json, refuse, say
 from gputui.cli.parser import Options, Parser
 from gputui.core.events import RevokeKey
 from gputui.session.messages import Commands, RevokedKey, RevokedKeys
+
+ANSWERS = {"revoke": RevokedKeys}
 
 
 def parser(subcommand: str) -> Parser:
@@ -29,7 +31,7 @@ def work(options: Options) -> int:
             refuse("the key is empty; use the one that was given to gputui add --key")
     keys = [key.strip() for key in options.words]
     outcomes = find_session(options).ask(Commands(tuple(map(RevokeKey, keys))))
-    if options.json:
+    if JSON.on:
         answers = zip(keys, outcomes, strict=True)
         print_json(RevokedKeys([RevokedKey(key, end.refused is None, end.job, end.refused) for key, end in answers]))
     else:

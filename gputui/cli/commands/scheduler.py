@@ -5,14 +5,26 @@ from __future__ import annotations
 import time
 from collections import Counter
 
+from msgspec import Struct
+
 from gputui.cli.command import find_session, parse_job_words, suggest
-from gputui.cli.output import INTERRUPTED, NOT_FOUND, UNREACHABLE, Exit, StatusLine, format_counts, say
+from gputui.cli.output import (
+    INTERRUPTED,
+    JSON,
+    NOT_FOUND,
+    UNREACHABLE,
+    Exit,
+    StatusLine,
+    format_counts,
+    print_json,
+    say,
+)
 from gputui.cli.parser import Options, Parser
 from gputui.core.amounts import counted
 from gputui.core.events import Drain, Mode, Pause, Resume, UserCommand
 from gputui.core.job import ACTIVE, ENDS, EngineName, StateName
 from gputui.session.client import Client
-from gputui.session.messages import Commands, PickedJob, PickJobs, SessionStatus, StatusQuestion
+from gputui.session.messages import Commands, PickedJob, PickJobs, SchedulerShown, SessionStatus, StatusQuestion
 
 HELP = {
     "pause": ("pause", "Start no more jobs; running jobs continue.", "gputui pause\ngputui resume"),
@@ -36,6 +48,28 @@ HELP = {
 """Usage, summary and examples of each command."""
 
 
+class SchedulerAnswer(Struct, frozen=True):
+    """The state of the scheduler after a command."""
+
+    session: str
+    scheduler: SchedulerShown
+    counts: dict[StateName, int]
+    running: int
+    waiting: int
+
+
+ANSWERS = {"pause": SchedulerAnswer, "resume": SchedulerAnswer, "drain": SchedulerAnswer}
+
+
+def answer(client: Client, status: SessionStatus, text: str) -> int:
+    """Print the state of the scheduler, as JSON or as this text."""
+    say(text)
+    if JSON.on:
+        running, waiting = _running_and_waiting(status)
+        print_json(SchedulerAnswer(client.root, status.scheduler, status.counts, running, waiting))
+    return 0
+
+
 def parser(subcommand: str) -> Parser:
     usage, summary, examples = HELP[subcommand]
     parser = Parser(subcommand, summary, usage=usage, examples=examples)
@@ -47,7 +81,7 @@ def parser(subcommand: str) -> Parser:
         case "wait":
             parser.add_jobs()
             parser.switch("--any", help="wait for any one of them and return its status")
-    parser.add_common("session")
+    parser.add_common("json", "session")
     return parser
 
 
@@ -68,23 +102,23 @@ def pause(client: Client, options: Options) -> int:
     status = client.ask(StatusQuestion())
     running, waiting = _running_and_waiting(status)
     wait = counted(waiting, "job waiting", "jobs waiting")
-    say(f"paused: {_describe_running(running)}, {wait}; to resume: {suggest(options, 'gputui resume')}")
-    return 0
+    resume = suggest(options, "gputui resume")
+    return answer(client, status, f"paused: {_describe_running(running)}, {wait}; to resume: {resume}")
 
 
 def resume(client: Client, options: Options) -> int:
     send(client, Resume(), work=not options.no_start)
     status = client.ask(StatusQuestion())
-    say(f"scheduler resumed: {format_counts(status.counts, status.engine) or 'no jobs'}")
-    return 0
+    counts = format_counts(status.counts, status.engine) or "no jobs"
+    return answer(client, status, f"scheduler resumed: {counts}")
 
 
 def drain(client: Client, options: Options) -> int:
     send(client, Drain())
     if options.no_wait:
-        running, _ = _running_and_waiting(client.ask(StatusQuestion()))
-        say(f"draining: {_describe_running(running)}, no new jobs start")
-        return 0
+        status = client.ask(StatusQuestion())
+        running, _ = _running_and_waiting(status)
+        return answer(client, status, f"draining: {_describe_running(running)}, no new jobs start")
     with StatusLine() as line:
         try:
             nap = Nap()
@@ -98,11 +132,8 @@ def drain(client: Client, options: Options) -> int:
             return INTERRUPTED
     if status.scheduler.state is not Mode.PAUSED:
         raise Exit(1, f"not drained: the scheduler was resumed meanwhile; see {suggest(options, 'gputui ls')}")
-    say(
-        f"drained: {counted(status.waiting, 'job waiting', 'jobs waiting')}; to resume: "
-        f"{suggest(options, 'gputui resume')}"
-    )
-    return 0
+    wait = counted(status.waiting, "job waiting", "jobs waiting")
+    return answer(client, status, f"drained: {wait}; to resume: {suggest(options, 'gputui resume')}")
 
 
 def _running_and_waiting(status: SessionStatus) -> tuple[int, int]:

@@ -34,7 +34,7 @@ def parser(subcommand: str) -> Parser:
 
 def work(options: Options) -> int:
     sessions = [load_session(host, root) for host, root in remembered()]
-    return print_answer(lambda: {"sessions": sessions}, lambda fmt: render(sessions, fmt))
+    return print_answer(lambda: KnownSessions(sessions), lambda fmt: render(sessions, fmt))
 
 
 def render(sessions: list[KnownSession], fmt: OutputFormat) -> list[str]:
@@ -53,11 +53,11 @@ class KnownSession(msgspec.Struct, frozen=True):
     counts: dict[StateName, int] | None = None
     engine: EngineName | None = None
     cluster: str | None = None
-    left: ExitStatus | None = None
+    last: ExitStatus | None = None
     """How the last owner left the session, if it has no owner now."""
 
     def cells(self) -> list[str]:
-        left = self.left
+        left = self.last
         counts = self.counts or (left.counts if left is not None else None)
         engine = self.engine or (left.engine if left is not None else None)
         word = "-"
@@ -76,12 +76,19 @@ class KnownSession(msgspec.Struct, frozen=True):
         ]
 
 
+class KnownSessions(msgspec.Struct, frozen=True):
+    sessions: list[KnownSession]
+
+
+ANSWERS = {"sessions": KnownSessions}
+
+
 def load_session(host: str, root: str) -> KnownSession:
     if host != os.uname().nodename:
         return KnownSession(host, root)
     private = os.path.join(root, PRIVATE)
     status = ask_owner(private, StatusQuestion())
     if status is None:
-        return KnownSession(host, root, left=load_exit_status(private))
+        return KnownSession(host, root, last=load_exit_status(private))
     cluster = status.cluster or None
     return KnownSession(host, root, status.scheduler, status.process, status.counts, status.engine, cluster)

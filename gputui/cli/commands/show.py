@@ -23,6 +23,8 @@ NOT_SETTINGS = (
 """Fields of a spec that are printed on their own line or are not set by the user."""
 UNITS = (("d", 86400), ("h", 3600), ("m", 60))
 
+ANSWERS = {"show": ShownJob}
+
 
 def parser(subcommand: str) -> Parser:
     parser = Parser(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from gputui.cli.command import find_session, suggest
-from gputui.cli.output import INTERRUPTED, StatusLine, out, say
+from gputui.cli.output import INTERRUPTED, JSON, StatusLine, print_answer, say
 from gputui.cli.parser import Options, Parser
 from gputui.core.amounts import counted
 from gputui.core.events import Mode, Pause, PauseKind
@@ -33,6 +35,20 @@ class OutOfReach(Exception):
     """Jobs cannot be stopped now. The message names them and says why."""
 
 
+class StopAnswer(Struct, frozen=True):
+    """Whether everything was stopped."""
+
+    session: str
+    stopped: bool
+    """Whether nothing is left running."""
+    leftovers: list[str]
+    """The processes that are still running."""
+    waiting: int
+
+
+ANSWERS = {"stop": StopAnswer}
+
+
 def parser(subcommand: str) -> Parser:
     parser = Parser(
         subcommand,
@@ -41,7 +57,7 @@ def parser(subcommand: str) -> Parser:
         usage="stop",
         examples="gputui stop\ngputui resume",
     )
-    parser.add_common("yes", "session")
+    parser.add_common("yes", "json", "session")
     return parser
 
 
@@ -61,7 +77,7 @@ def work(options: Options) -> int:
             client.ask(Leave(stop=True))  # the owner and its daemon exit
         except ClientError as error:
             say(str(error))
-    left_processes = [process for job in given_up for process in job.left]
+    left_processes = [process for job in given_up for process in job.leftovers]
     return verified(client, status, left_processes, options)
 
 
@@ -119,34 +135,42 @@ def verified(client: Client, status: SessionStatus, leftovers: list[SurvivingPro
         there := [*find_leftover_processes(client.root), *running_scheduler(status.process)]
     ) and time.monotonic() < deadline:
         time.sleep(NAP)
-    foreign = [process.words for process in leftovers if is_alive(process.pid, process.started)]
-    for sentence in [*(f"pid {pid}, {what}" for pid, what in there), *foreign]:
+    left = [f"pid {pid}, {what}" for pid, what in there]
+    left += [process.words for process in leftovers if is_alive(process.pid, process.started)]
+    for sentence in left:
         say(plain(f"still running: {sentence}"))
-    if there or foreign:
+    answer = StopAnswer(client.root, not left, left, status.waiting)
+    if left:
+        print_answer(lambda: answer, lambda _: [])
         return 1
-    wait = counted(status.waiting, "job waiting", "jobs waiting")
+    stopped = f"stopped, nothing left running; {counted(status.waiting, 'job waiting', 'jobs waiting')}"
     can_resume = status.waiting or status.scheduler.state is Mode.PAUSED
-    if can_resume and status.trouble is not None and not is_kept(client):
-        out(f"stopped, nothing left running; {wait}")
+    unsaved = can_resume and status.trouble is not None and not is_kept(client)
+    if unsaved:
         stop = suggest(options, "gputui stop")
-        say(f"could not save the stopped state: the next gputui will resume. Free disk space, then: {stop}")
-        return 1
-    out(
-        f"stopped, nothing left running; {wait}"
-        + (f". To continue: {suggest(options, 'gputui resume')}" if can_resume else "")
-    )
-    return 0 if status.engine is EngineName.LOCAL else left_in_slurm(client)
+        notices = [f"could not save the stopped state: the next gputui will resume. Free disk space, then: {stop}"]
+    else:
+        notices = [] if status.engine is EngineName.LOCAL else left_in_slurm(client)
+        stopped += f". To continue: {suggest(options, 'gputui resume')}" if can_resume else ""
+    if JSON.on:
+        JSON.messages += notices
+    print_answer(lambda: answer, lambda _: [stopped])
+    for notice in notices:
+        say(notice)
+    return int(bool(notices))
 
 
-def left_in_slurm(client: Client) -> int:
-    """Report jobs that are still in Slurm's queue because they could not be canceled. Return the exit status."""
+def left_in_slurm(client: Client) -> list[str]:
+    """Return notices about jobs that are still in Slurm's queue because they could not be canceled."""
     from gputui.engines.claims import jobs_in_queue
 
     jobs = jobs_in_queue(client.private)
-    if jobs:
-        say(f"Slurm did not answer: {job_list(jobs)} may still be in its queue. They will not run,")
-        say("and the next gputui to open the session cancels them; check with squeue --me")
-    return int(bool(jobs))
+    if not jobs:
+        return []
+    return [
+        f"Slurm did not answer: {job_list(jobs)} may still be in its queue. They will not run,",
+        "and the next gputui to open the session cancels them; check with squeue --me",
+    ]
 
 
 def is_kept(client: Client) -> bool:

@@ -7,11 +7,13 @@ import shlex
 import sys
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from gputui.cli.output import refuse, say
+from gputui.cli.output import JSON, print_json, refuse, say
 from gputui.cli.parser import Options, Parser, argument_type
 from gputui.logs.plain import plain
+from gputui.session.messages import AddedJob
 from gputui.sources.settings import SETTINGS
 from gputui.sources.source import Draft
 from gputui.sources.sweep import Sampling, Sweep, range_values
@@ -24,6 +26,16 @@ ABBREVIATED = ("--sampling-mode", "--n-samples", "--seed", "--parameter")
 SEPARATOR = "\0"
 """Separator of joined words. It cannot occur in an argument."""
 PARAMETERS = ("-p", "--parameter", "-r", "--range")
+
+
+class Swept(Struct, frozen=True):
+    """The jobs that were added, or without --add the commands."""
+
+    jobs: list[AddedJob] = []
+    commands: list[str] = []
+
+
+ANSWERS = {"sweep": Swept}
 
 
 def parser(subcommand: str) -> Parser:
@@ -122,7 +134,7 @@ def work(options: Options) -> int:
     if options.add:
         return _add(options, sweep)
     flags = {f"--{key.replace('_', '-')}": getattr(options, setting.field) for key, setting in SETTINGS.items()}
-    flags |= {"--json": options.json, "--no-start": options.no_start, "--session": options.session}
+    flags |= {"--no-start": options.no_start, "--session": options.session}
     unused = next((flag for flag, value in flags.items() if value), None)
     if unused is not None:
         refuse(f"{unused} needs --add")
@@ -135,7 +147,10 @@ def work(options: Options) -> int:
 def _add(options: Options, sweep: Sweep) -> int:
     common = replace(job_settings(options), name=None, outfile=None, key=None)
     jobs = add_all(options, map(_checked, sweep), common, "sweep", group=f"sweep {' '.join(sweep.names)}")
-    print_added(options, jobs)
+    if JSON.on:
+        print_json(Swept(jobs=jobs))
+    else:
+        print_added(options, jobs)
     return 0
 
 
@@ -148,6 +163,9 @@ def _checked(draft: Draft) -> Draft:
 
 
 def _print(sweep: Sweep) -> None:
+    if JSON.on:
+        print_json(Swept(commands=[draft.command for draft in sweep]))
+        return
     if sys.stdout.isatty():
         for draft in sweep:
             print(plain(draft.command))

@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Callable
 from contextlib import closing
 
+from msgspec import Struct
+
 from gputui.cli.output import print_answer
 from gputui.cli.parser import Options, Parser
 from gputui.core.events import Settings
@@ -32,6 +34,21 @@ from .machine import (
 Section = tuple[str, Callable[[], list[Finding]]]
 
 
+class FindingShown(Struct, frozen=True):
+    area: str
+    level: str
+    text: str
+    advice: str | None
+
+
+class DoctorAnswer(Struct, frozen=True):
+    good: bool
+    findings: list[FindingShown]
+
+
+ANSWERS = {"doctor": DoctorAnswer}
+
+
 def parser(subcommand: str) -> Parser:
     parser = Parser(
         subcommand,
@@ -54,15 +71,14 @@ def work(options: Options) -> int:
     findings = [(name, finding) for name, check in sections(options) for finding in check()]
     serious = any(finding.serious for _, finding in findings)
     rows = [
-        {"area": name, "level": finding.level, "text": plain(finding.text), "advice": finding.advice or None}
-        for name, finding in findings
+        FindingShown(name, finding.level, plain(finding.text), finding.advice or None) for name, finding in findings
     ]
     lines = [
         line
         for row in rows
-        for line in (f"{row['level']:4}  {row['text']}", *([f"      → {row['advice']}"] if row["advice"] else []))
+        for line in (f"{row.level:4}  {row.text}", *([f"      → {row.advice}"] if row.advice else []))
     ]
-    print_answer(lambda: {"good": not serious, "findings": rows}, lambda _: lines)
+    print_answer(lambda: DoctorAnswer(not serious, rows), lambda _: lines)
     return int(serious)
 
 

@@ -9,6 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Container, Iterable, Iterator
 
+from msgspec import Struct
+
 from gputui.cli.follower import YielderOutput
 from gputui.core.amounts import counted, duration_exact
 from gputui.core.events import Refusal
@@ -112,6 +114,17 @@ def _describe_end(snapshot: Snapshot, paused: PausedScope) -> str:
 
 
 # Counts
+
+
+class RunAnswer(Struct, frozen=True):
+    """The jobs of a run by how they ended. `failed` contains those that timed out or were lost."""
+
+    session: str
+    jobs: list[JobId]
+    total: int
+    succeeded: int
+    failed: int
+    not_run: int
 
 
 def tally_jobs(jobs: Iterable[Job]) -> dict[str, int]:

@@ -9,7 +9,7 @@ import signal
 import sys
 
 from gputui.cli.command import ask_key, suggest_in
-from gputui.cli.output import USAGE, Exit, say
+from gputui.cli.output import JSON, USAGE, Exit, print_json, say
 from gputui.cli.parser import Options
 from gputui.cli.progress import EventLines
 from gputui.core.amounts import counted
@@ -25,7 +25,7 @@ from gputui.session.session_dir import Paths
 from gputui.sources.source import Draft
 
 from .inputs import STDIN, Inputs
-from .jobs import StdinReader, load_messages, report_tally
+from .jobs import RunAnswer, StdinReader, load_messages, report_tally
 from .session_options import SessionOptions, WantedSlots, confirm_conflicts
 
 LOOK_EVERY = 0.2
@@ -49,7 +49,8 @@ class JoinedRun:
         self._environment = environment
         self._client = Client(session.output_dir, say)
         self._begin = confirm_conflicts(self._client, owned, session, slots, yes=options.yes)
-        self._reporter = EventLines()
+        self._reporter = EventLines() if not JSON.on else None
+        self._added: list[JobId] = []
         self._left = Wakeup()
         self._unfinished: dict[JobId, None] = {}
         """The unfinished jobs in order.
@@ -78,6 +79,8 @@ class JoinedRun:
         total = self._ended + not_run
         tally = {"total": total, "succeeded": self._ended - self._failed, "failed": self._failed, "not_run": not_run}
         report_tally(tally, self._options.tally, say)
+        if JSON.on:
+            print_json(RunAnswer(self._client.root, sorted(self._added), **tally))
         if stdin.trouble is not None:
             raise Exit(2, f"{stdin.trouble}; all lines before it were added")
         return 1 if self._failed or self._unfinished else 0
@@ -103,7 +106,7 @@ class JoinedRun:
         loads = self._inputs.loads(self._client.root, self._environment)
         opened = self._client.ask(OpenSession(self._begin, loads), work=True)
         for loaded in opened.loaded:
-            self._unfinished.update(dict.fromkeys(loaded.jobs))
+            self._follow(loaded.jobs)
         for message in load_messages(opened.loaded):
             say(message)
         if opened.refused is not None:
@@ -111,7 +114,11 @@ class JoinedRun:
 
     def _add(self, drafts: list[Draft]) -> None:
         load = self._inputs.load_lines(drafts, self._environment)
-        self._unfinished.update(dict.fromkeys(self._client.ask(load, work=True).jobs))
+        self._follow(self._client.ask(load, work=True).jobs)
+
+    def _follow(self, jobs: list[JobId]) -> None:
+        self._added += jobs
+        self._unfinished.update(dict.fromkeys(jobs))
 
     def _poll(self) -> bool:
         """Report what happened, and return whether more can happen."""
@@ -133,10 +140,11 @@ class JoinedRun:
     def _update(self, followed: Followed) -> None:
         cause = followed.scheduler.cause
         self._paused = cause.message if cause is not None else None
-        self._waiting_reason = followed.scheduler.awaits
+        self._waiting_reason = followed.scheduler.waiting_for
         self._reported_stop = False
         for job in followed.jobs:
-            self._reporter.print_new(job)
+            if self._reporter is not None:
+                self._reporter.print_new(job)
             if isinstance(job.state, Ended):
                 del self._unfinished[job.id]
                 self._ended += 1

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from gputui.cli.command import suggest_in
 from gputui.cli.follower import Streamer
-from gputui.cli.output import UNREACHABLE, Exit, refuse
+from gputui.cli.output import JSON, UNREACHABLE, Exit, print_json, refuse
 from gputui.cli.parser import Options
-from gputui.cli.progress import EventLines, ProgressLine, can_rewrite_line, print_summary
+from gputui.cli.progress import print_summary, reporter
 from gputui.core.amounts import counted
 from gputui.core.events import Refusal
 from gputui.core.job import Ended
@@ -31,7 +31,7 @@ from gputui.views.status import any_can_start, starts_jobs
 
 from .inputs import STDIN, Inputs
 from .interrupts import LEAVING_COMMANDS, LeaveRequests, WayToLeave, ask_how_to_leave, describe_leaving
-from .jobs import CrashNotes, OngoingSources, RunJobs, StdinReader, load_messages, report_tally, tally_jobs
+from .jobs import CrashNotes, OngoingSources, RunAnswer, RunJobs, StdinReader, load_messages, report_tally, tally_jobs
 from .session_options import WantedSlots, begin_request, describe_slots, session_options, wanted_slots
 
 STREAM_EVERY = 0.1
@@ -48,7 +48,12 @@ QUIET_INPUT = 1.0
 """Seconds without input after which leaving no longer waits for the producer."""
 
 
+ANSWERS = {"run": RunAnswer}
+
+
 def work(options: Options) -> int:
+    if options.json and options.stream:
+        refuse("use either --json or --stream")
     return RunOfJobs(options).run()
 
 
@@ -62,7 +67,7 @@ class RunOfJobs:
         self._idle = threading.Event()
         """Set when no job is active, so that changes are reported immediately."""
         self._jobs = RunJobs()
-        self._reporter = ProgressLine() if can_rewrite_line(options) else EventLines()
+        self._reporter = reporter(options)
         self._sources = OngoingSources(self._reporter.say, self._wake.set)
         self._environment = captured()
         self._way: WayToLeave | None = None
@@ -98,7 +103,7 @@ class RunOfJobs:
             self._holding.let_go(without_successor=True)
             self._reporter.close()
             self._wake.forget_signals()
-        if self._way is None and len(self._jobs.jobs) > 1:
+        if self._way is None and len(self._jobs.jobs) > 1 and not JSON.on:
             print_summary(self._owner.snapshot)
         return status
 
@@ -286,7 +291,10 @@ class RunOfJobs:
         for message in [*self._jobs.leftovers(snapshot), left_behind]:
             if message is not None:
                 self._reporter.say(plain(message))
-        report_tally(tally_jobs(snapshot[job] for job in self._jobs.jobs), self._options.tally, self._reporter.say)
+        tally = tally_jobs(snapshot[job] for job in self._jobs.jobs)
+        report_tally(tally, self._options.tally, self._reporter.say)
+        if JSON.on:
+            print_json(RunAnswer(self._owner.paths.root, sorted(self._jobs.jobs), **tally))
         if self._way is not None:
             return self._leave_requests.status if self._leave_requests.status is not None else 130
         if self._stdin.trouble is not None or self._sources.failed:

@@ -377,7 +377,7 @@ def _listed_fields(job: Job, directories: Directories, why: str | None) -> dict[
         "added": job.added,
         "out": files.out if files is not None else None,
         "err": files.err if files is not None else None,
-        "left": job.attempts[-1].left if job.attempts else (),
+        "leftovers": job.attempts[-1].left if job.attempts else (),
     }
 
 
@@ -412,7 +412,7 @@ def shown_attempt(
         kind=attempt.kind,
         environment=attempt.environment,
         wrapper=attempt.pid,
-        left=attempt.left,
+        leftovers=attempt.left,
         results=results,
     )
 

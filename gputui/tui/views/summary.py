@@ -186,7 +186,7 @@ def _best_columns(summary: Summary, others: Sequence[str]) -> list[Column]:
     return [
         column("", lambda row: ranks[row.job], to_right=False),
         column("id", lambda row: str(row.job)),
-        *(parameters or [column("job", lambda row: row.name, to_right=False)]),
+        *(parameters or [column("job", lambda row: row.label, to_right=False)]),
         column(metric.name if metric is not None else "", lambda row: format_result(row.best, summary.table)),
         *(column(name, beside(name)) for name in others),
         column("at", lambda row: "" if row.step is None else f"{row.step:g}"),

@@ -150,7 +150,7 @@ def test_a_process_that_may_not_be_signalled_is_named_and_its_job_held(user: Sec
         assert now["why"] == f"{sentence}; kill it, then release the job"
         assert sentence in [line["text"] for line in now["history"]]
         assert alive(pid)
-        (left,) = now["attempts"][-1]["left"]
+        (left,) = now["attempts"][-1]["leftovers"]
         stat = stat_of(pid)
         assert stat is not None
         assert (left["pid"], left["started"]) == (pid, stat.started)

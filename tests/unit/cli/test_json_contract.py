@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.sessions import Gputui
+from support.sessions import Answers, Gputui, Session
+from support.sources import ANSWERS, valid
 from support.wires import FakeOwner, job
 
+from gputui.cli.commands import SUBCOMMANDS, parser_of
+from gputui.cli.commands.config import answer_schema
 from gputui.cli.output import NOT_FOUND, REFUSED, UNREACHABLE, USAGE
 
 
@@ -58,6 +62,103 @@ def test_what_the_owner_refuses_and_an_owner_that_does_not_answer_are_different_
     jobs.answers["listing"] = "nonsense"
     status, described = error_of(gputui, "ls", "--json")
     assert (status, described["error"]) == (UNREACHABLE, "unreachable")
+
+
+def test_the_shapes_only_grow() -> None:
+    """To promise what was added: gputui config --schema json > tests/unit/cli/answers.json"""
+    promised, current = json.loads(ANSWERS.read_text()), json.loads(json.dumps(answer_schema()))
+    assert list(lost(promised, current)) == []
+
+
+def lost(promised: Any, current: Any, where: str = "") -> Iterator[str]:
+    """What the promised schema has and the current one does not. Texts for people may change."""
+    if isinstance(promised, dict) and isinstance(current, dict):
+        for key, value in promised.items():
+            if key in ("title", "description") and isinstance(value, str):
+                continue
+            if key not in current:
+                yield f"{where}/{key}"
+            else:
+                yield from lost(value, current[key], f"{where}/{key}")
+    elif isinstance(promised, list) and isinstance(current, list):
+        yield from (f"{where}: {value}" for value in promised if value not in current)
+    elif promised != current:
+        yield f"{where}: {promised} is now {current}"
+
+
+def test_a_lost_or_changed_field_is_noticed_and_an_added_one_is_not() -> None:
+    promised = {"properties": {"id": {"type": "integer"}}, "required": ["id"], "enum": ["a"]}
+    assert list(lost(promised, promised | {"enum": ["a", "b"], "title": "new"})) == []
+    assert list(lost(promised, {"properties": {"id": {"type": "string"}}, "required": [], "enum": []})) == [
+        "/properties/id/type: integer is now string", "/required: id", "/enum: a",
+    ]  # fmt: skip
+
+
+WITHOUT_JSON = ("app", "demo", "completion", "wait", "events")
+"""Commands that open a screen, print code for a shell, or have a format of their own."""
+
+
+def test_every_command_takes_json_and_has_a_shape() -> None:
+    shapes = answer_schema()["properties"]
+    for subcommand in set(SUBCOMMANDS) - set(WITHOUT_JSON):
+        assert "--json" in parser_of(subcommand).format_help(), subcommand
+        assert subcommand in shapes, subcommand
+
+
+JOBS_CHANGED = ["hold 0", "kill 1", "requeue 1", "rerun 2", "rm 2", "priority 50 0", "move 0 --top", "notify 1"]
+
+
+@pytest.mark.parametrize("line", JOBS_CHANGED)
+def test_a_command_on_jobs_answers_with_what_became_of_each(jobs: FakeOwner, gputui: Gputui, line: str) -> None:
+    command, *words = line.split()
+    told = gputui(command, "--json", *words)
+    (changed,) = valid(command, told.out)["jobs"]
+    assert (told.status, told.err, changed["changed"]) == (0, "", True)
+    jobs.answers["commands"] = lambda fields: [{"job": 0, "refused": "not \x1b[31mnow"} for _ in fields["events"]]
+    told = gputui(command, "--json", *words)
+    (refused,) = valid(command, told.out)["jobs"]
+    assert (told.status, refused["changed"], refused["message"]) == (REFUSED, False, "not \x1b[31mnow")
+    assert "\x1b" not in told.out
+
+
+@pytest.mark.parametrize("line", ["pause", "resume", "drain --no-wait"])
+def test_a_command_on_the_scheduler_answers_with_its_state(jobs: FakeOwner, gputui: Gputui, line: str) -> None:
+    command, *words = line.split()
+    shown = valid(command, gputui(command, *words, "--json").out)
+    assert (shown["session"], shown["running"], shown["waiting"]) == (str(jobs.root), 1, 1)
+    assert shown["messages"]
+
+
+def test_questions_are_not_asked(jobs: FakeOwner, gputui: Gputui, answers: Answers) -> None:
+    answers("y\n")
+    jobs.jobs[3] = job(3, "running")
+    status, error = error_of(gputui, "kill", "--all", "--json")
+    assert (status, error["error"]) == (USAGE, "usage")
+    assert jobs.events() == []
+
+
+def test_answers_of_a_real_session_have_the_promised_shapes(session: Session) -> None:
+    jobs = session.write("echo loss=0.5", "echo loss=0.4; exit 3")
+    ran = session.run("--json", jobs, "--pause-after", "0")
+    assert ran.returncode == 1
+    shown = valid("run", ran.stdout)
+    assert (shown["jobs"], shown["succeeded"], shown["failed"]) == ([0, 1], 1, 1)
+    assert any("exit code 3" in message for message in shown["messages"])
+    assert ran.stderr == ""
+    for line in (
+        "ls", "show 0", "logs 1", "results", "summary", "gpus", "reload", "reload --list", "add --no-start true",
+        "sweep {x} -p x 1 2 --add --no-start", "report -o page.html", "edit 2 -y", "stop -y",
+    ):  # fmt: skip
+        done = session.call(*line.split(), "--json", env={"EDITOR": "sed -i s/true/false/"})
+        assert done.returncode == 0, (line, done)
+        assert done.stderr == "", line
+        valid(line.split()[0], done.stdout)
+    assert json.loads(session.call("logs", "1", "--json").stdout)["text"] == "loss=0.4\n"
+
+
+@pytest.mark.parametrize("line", ["config", "sessions", "doctor", "hosts", "sweep {x} -p x 1 2"])
+def test_answers_without_a_session_have_the_promised_shapes(gputui: Gputui, line: str) -> None:
+    valid(line.split()[0], gputui(*line.split(), "--json").out)
 
 
 def test_words_after_two_dashes_are_not_flags(jobs: FakeOwner, gputui: Gputui) -> None:

@@ -240,8 +240,8 @@ def test_ls_says_running_only_while_something_can_run(sh: Shell) -> None:
     sh("kill", "--now", "1")
     until(lambda: " · WAITING · " in head() or " · IDLE · " in head(), "only a held job is left")
     scheduler = json.loads(sh("ls", "--json").stdout)["scheduler"]
-    assert (scheduler["state"], scheduler["standing"]) in (("running", "waiting"), ("running", "idle"))
-    assert scheduler["awaits"]
+    assert (scheduler["state"], scheduler["status"]) in (("running", "waiting"), ("running", "idle"))
+    assert scheduler["waiting_for"]
     sh("rm", "0")
     assert " · DONE · " in head()
 

@@ -307,7 +307,7 @@ def test_an_edited_command_replaces_the_old_one() -> None:
 
 
 def row(number: int, rate: str, best: float, state: StateName = StateName.SUCCEEDED) -> ResultsRow:
-    return ResultsRow(number, f"lr={rate}", state, 1, {"lr": rate}, best, None, best, {})
+    return ResultsRow(number, f"job_{number}", f"lr={rate}", state, 1, {"lr": rate}, best, None, best, {})
 
 
 def test_only_succeeded_jobs_count_for_effects() -> None:

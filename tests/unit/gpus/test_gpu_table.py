@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputui.cli.commands.gpus import json_rows, text_table
+from gputui.cli.commands.gpus import shown_devices, text_table
 from gputui.cli.doctor.machine import gpu_findings, lease_finding
 from gputui.cli.output import OutputFormat
 from gputui.core.slots import DeviceKind
@@ -81,7 +81,7 @@ def test_no_line_is_wider_than_the_terminal(columns: int, command: str, name: st
 
 
 def test_json_has_the_promised_shape() -> None:
-    rows = json.loads(msgspec.json.encode(json_rows(sample(device(3, processes=(process(7),), fan=None)), {7: 5})))
+    rows = json.loads(msgspec.json.encode(shown_devices(sample(device(3, processes=(process(7),), fan=None)), {7: 5})))
     promised = {"index", "uuid", "name", "status", "message", "utilization", "memory_used", "memory_total"}
     promised |= {"temperature", "power", "power_limit", "fan", "processes"}
     assert promised <= set(rows[0])

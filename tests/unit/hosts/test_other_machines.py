@@ -100,8 +100,8 @@ def test_unreachable_hosts_are_named_and_delay_no_others(lab: Lab, library: Path
     lab.dead("lab9")
     done = gputui(lab, "hosts", "--host", "lab7,lab8,lab9", "--json")
     told = {host["host"]: host for host in json.loads(done.stdout)["hosts"]}
-    assert [len(told[name]["look"]["cards"]) for name in ("lab7", "lab8")] == [1, 2]
-    assert told["lab9"]["look"] is None
+    assert [len(told[name]["status"]["cards"]) for name in ("lab7", "lab8")] == [1, 2]
+    assert told["lab9"]["status"] is None
     assert "Connection refused" in told["lab9"]["trouble"]
     table = gputui(lab, "hosts", "--host", "lab7,lab9").stdout
     assert "0.0/40G" in table

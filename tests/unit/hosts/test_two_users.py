@@ -76,10 +76,10 @@ def test_each_host_is_used_as_its_own_user_and_all_are_looked_at_from_one_place(
         assert pwd.getpwuid(private.stat().st_uid).pw_name == user
         assert private.stat().st_mode & 0o077 == 0
     seen = json.loads(gputui(lab, "hosts", "--host", "lab7,lab8,lab9", "--json").stdout)["hosts"]
-    assert [[Path(each["directory"]) for each in host["look"]["sessions"]] for host in seen[:2]] == [
+    assert [[Path(each["directory"]) for each in host["status"]["sessions"]] for host in seen[:2]] == [
         [home / "gputui_run"] for home in homes
     ]
-    assert seen[2]["look"] is None
+    assert seen[2]["status"] is None
     assert "Connection refused" in seen[2]["trouble"]
     other = gputui(lab, "--host", "lab7", "ls", "--session", str(homes[1] / "gputui_run"))
     assert other.returncode == 5
