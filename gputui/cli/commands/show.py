@@ -12,6 +12,7 @@ from gputui.core.amounts import moment
 from gputui.core.job import ACTIVE, WORDS
 from gputui.logs.plain import plain
 from gputui.session.client import Client
+from gputui.session.control.connection import RequestRefused
 from gputui.session.messages import PickJobs, Show, ShownJob
 from gputui.views.format import SIGNS
 
@@ -57,7 +58,10 @@ def show(client: Client, word: str, *, environment: bool = False) -> ShownJob:
             ids_text = ", ".join(str(job.id) for job in jobs[:10])
             raise Exit(1, f"{word!r} matches {len(jobs)} jobs ({ids_text}) in {client.root}; use one id")
         job_id = jobs[0].id
-    return client.ask(Show(job_id, environment))
+    try:
+        return client.ask(Show(job_id, environment))
+    except RequestRefused as error:
+        raise Exit(NOT_FOUND, f"{error} in {client.root}") from None
 
 
 def describe(shown: ShownJob, fmt: OutputFormat, now: float) -> list[str]:
