@@ -201,8 +201,8 @@ class Book:
         """Keys that were revoked since the last commit to the store, in that order."""
         self.changed: set[JobId] = set()
         """Jobs that changed since the last snapshot."""
-        self.unsaved: set[JobId] = set()
-        """Jobs that changed since the last commit to the store."""
+        self.unsaved: dict[JobId, Job | None] = {}
+        """Jobs that changed since the last commit to the store, each as it was then; None for new jobs."""
         self.extend(jobs)
         self.unsaved.clear()
 
@@ -237,6 +237,7 @@ class Book:
         """Add new jobs. Their ids must continue the existing ids without a gap."""
         entered = list(jobs)
         self._jobs += entered
+        self.unsaved |= dict.fromkeys((job.id for job in entered), None)
         self.version += 1
         self._line_up(entered)
         for job in entered:
@@ -277,19 +278,18 @@ class Book:
         for job in jobs:
             self._replace(job)
             self.changed.add(job.id)
-            self.unsaved.add(job.id)
             self.timers.set(job)
 
     def _replace(self, job: Job) -> Job:
         before = self[job.id]
         self.earlier.setdefault(job.id, before)
+        self.unsaved.setdefault(job.id, before)
         self._jobs[job.id - self.first_id] = job
         self.version += 1
         return before
 
     def _enter(self, job: Job, *, is_timed: bool = False, is_queued: bool = False) -> None:
         self.changed.add(job.id)
-        self.unsaved.add(job.id)
         if job.archived:
             return
         state = job.state

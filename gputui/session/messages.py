@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args
 
 import msgspec
@@ -340,6 +341,56 @@ class Outcome(Struct, frozen=True):
     """A warning if the command succeeded, but possibly not with the effect that the user expects."""
 
 
+class EventKind(StrEnum):
+    ADDED = "added"
+    STARTED = "started"
+    ENDED = "ended"
+    PAUSED = "paused"
+    PROBE = "probe"
+    RESUMED = "resumed"
+    SLOTS = "slots"
+    ALERT = "alert"
+    GAP = "gap"
+    """Some events before this one are no longer known."""
+
+
+class LoggedEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Something that happened in the session. Fields that do not apply are left out."""
+
+    cursor: str = ""
+    event: EventKind
+    time: float
+    job: JobId | None = None
+    last: JobId | None = None
+    """With `added`: the last of the jobs that were added together. `job` is the first."""
+    name: str | None = None
+    attempt: int | None = None
+    gpus: tuple[str, ...] | None = None
+    state: StateName | None = None
+    """With `ended`: how the attempt ended."""
+    exit_code: int | None = None
+    signal: int | None = None
+    kind: str | None = None
+    """The kind of an error or of a pause."""
+    message: str | None = None
+    final: bool | None = None
+    """With `ended`: whether the job has ended, too. Otherwise it waits for another attempt."""
+    group: str | None = None
+    """The group that was paused or resumed; left out if that applies to all jobs."""
+    jobs: tuple[JobId, ...] | None = None
+    """The jobs that caused a pause."""
+    slots: tuple[tuple[str, ...], ...] | None = None
+    """The devices of each slot."""
+
+
+class EventPage(Struct, frozen=True):
+    events: list[LoggedEvent]
+    cursor: str
+    """The cursor from which to continue."""
+    owned: bool
+    """Whether a scheduler runs, so that there may be more events soon."""
+
+
 # Requests
 
 
@@ -484,6 +535,15 @@ class Curves(OwnerRequest[dict[JobId, dict[str, list[CurvePoint]]]], frozen=True
     attempt: int | None = None
     metric: str | None = None
     """Name of a metric, or None for all metrics."""
+
+
+class Events(OwnerRequest[EventPage], frozen=True, tag="events"):
+    """Get the events after a cursor, oldest first, at most `MOST_IN_PAGE`."""
+
+    since: str | None = None
+    """A cursor, `now` for the end of the log, or None for the oldest event that is kept."""
+    wait: float = 0.0
+    """Seconds to wait for an event if there is none, at most `LONGEST_WAIT`."""
 
 
 class Leave(OwnerRequest[None], frozen=True, tag="leave"):

@@ -29,6 +29,7 @@ from gputui.session.event_loop import OwnerGone, Ticket
 from gputui.session.job_directories import Directories
 from gputui.session.loading import reload_plan
 from gputui.session.owner.requests import Reload, ResultsQuestion, Sources, SummaryQuestion
+from gputui.session.store.event_log import EventWaiters, read_events
 from gputui.views.consumption import consumption, use_of
 from gputui.views.format import silence
 from gputui.views.results_table import results_table
@@ -56,10 +57,15 @@ class RequestHandler:
     loop's worker thread.
     """
 
-    def __init__(self, owner: Owner | SessionCopy, watchers: Watchers | None = None) -> None:
-        """Answer requests for `owner`. Without `watchers`, requests of read-only screens are refused."""
+    def __init__(
+        self, owner: Owner | SessionCopy, watchers: Watchers | None = None, waiters: EventWaiters | None = None
+    ) -> None:
+        """Answer requests for `owner`. Without `watchers`, requests of read-only screens are refused. Without
+        `waiters`, no request waits for an event.
+        """
         self._owner = owner
         self._watchers = watchers
+        self._waiters = waiters
         self._pending: dict[str, list[Reply]] = {}
         """Callbacks that wait for a write, by request uuid. If a write is repeated before it is durable, it is not
         carried out again.
@@ -72,6 +78,10 @@ class RequestHandler:
                 self._write(request.uuid, ask, reply)
                 return
             value = self._read(ask)
+            if isinstance(ask, messages.Events) and not value.events and self._waiters is not None:
+                again = replace(ask, since=value.cursor)
+                self._waiters.add(ask.wait, lambda: reply(_encode_outcome(lambda: self._read(again))))
+                return
         except Refusal as refusal:
             reply(server.no("refused", str(refusal)))
             return
@@ -132,6 +142,9 @@ class RequestHandler:
                 return {job: {c.name: c.points for c in found if name in (None, c.name)} for job, found in curves}
             case Sources():
                 return list(owner.sources.values())
+            case messages.Events():
+                logs = owner.identity.event_logs
+                return read_events(owner.store, logs, ask, now=time.time(), owned=owner.places)
             case messages.Listing():
                 return self._prepare_listing(ask)
             case ResultsQuestion(metric=metric, top=top):

@@ -143,7 +143,7 @@ class Owner:
             self.sources = {source.key: source for source in opened.store.sources()}
             self.directories = directories_of(paths, opened.identity)
             self.directories.use_descriptor(self.session_dir.root)
-            self.saver = Saver(self.store, opened.identity, self.journal, self.sources)
+            self.saver = Saver(self.store, opened.identity, self.scheduler, self.journal, self.sources)
             self.engine = make_engine(self.loop, self.session_dir.private, session, self._report)
             undo.callback(self.engine.close)
             self.info_writer = InfoWriter(self.directories, self.session_dir.paths.claims, self.engine.forget)
@@ -435,7 +435,7 @@ class Owner:
             self.sources = sources
         for ticket in changing:
             _answer_rolled_back(ticket, book, self.saver.refusal)
-        for job_id in book.unsaved & book.active:
+        for job_id in book.unsaved.keys() & book.active:
             state = book[job_id].state
             if isinstance(state, Stopping):  # the next owner reads the purpose from this file
                 self.engine.write_down(job_id, state.placed.attempt, state.purpose)

@@ -51,6 +51,7 @@ from gputui.session.lock import Lock, OwnerKind
 from gputui.session.messages import Layout, OwnerRequest
 from gputui.session.owner.owner import Owner
 from gputui.session.session_dir import Paths
+from gputui.session.store.event_log import EventWaiters
 from gputui.session.store.opening import open_session
 from gputui.session.store.store import Identity
 
@@ -310,7 +311,9 @@ class OwnerServer:
 
     def __init__(self, owner: Owner, *, daemon: bool = True, daemon_pid: int | None = None) -> None:
         self._owner = owner
-        self._handler = RequestHandler(owner, Watchers(owner))
+        waiters = EventWaiters(owner.loop, owner.saver.log)
+        owner.on_turn.append(waiters.look)
+        self._handler = RequestHandler(owner, Watchers(owner), waiters)
         self._last_request = time.monotonic()
         """Monotonic time of the last request. Requests of read-only screens do not count."""
         self._server = Server(owner.loop, owner.session_dir.paths, self._answer, owner.journal.write)

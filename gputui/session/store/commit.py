@@ -16,6 +16,7 @@ from gputui.session.event_loop import Ticket
 from gputui.session.loading import SourceRecord
 from gputui.session.session_dir import Journal
 
+from .event_log import EventRecorder
 from .store import Change, Identity, ResultRow, Store
 
 # The pause file. It is allocated while the disk has room, and then overwritten in place.
@@ -54,7 +55,9 @@ Sources = dict[str, SourceRecord]
 class Saver:
     """The part of an owner that commits its changes to the store."""
 
-    def __init__(self, store: Store, identity: Identity, journal: Journal, sources: Sources) -> None:
+    def __init__(
+        self, store: Store, identity: Identity, scheduler: Scheduler, journal: Journal, sources: Sources
+    ) -> None:
         self.environments: dict[str, dict[str, str]] = {}
         """New environments for the next commit."""
         self.results: dict[tuple[JobId, int], ResultRow] = {}
@@ -65,6 +68,7 @@ class Saver:
         """Why the last commit failed, as the answer to refused requests."""
         self.spans = store.span_record()
         """The record of what keeps jobs from starting."""
+        self.log = EventRecorder(scheduler, store.event_numbers()[1])
         self._store = store
         self.identity = identity
         self._saved_identity: Identity | None = None
@@ -89,6 +93,7 @@ class Saver:
         except (StoreTrouble, StoreDamaged) as trouble:
             self._in_trouble(scheduler, str(trouble))
             return False
+        self.log.mark_saved(scheduler, change.events)
         scheduler.book.unsaved.clear()
         scheduler.book.unsaved_revoked.clear()
         scheduler.unsaved_history.clear()
@@ -131,6 +136,7 @@ class Saver:
             sources=list(sources.values()) if sources != self._sources else None,
             spans=list(self.spans.unsaved.values()),
             results=list(self.results.values()),
+            events=self.log.collect(scheduler, now),
             full=bool(answered) or bool(self._noted),
         )
 

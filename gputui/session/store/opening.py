@@ -21,7 +21,7 @@ from gputui.session.environment import captured, digest
 from gputui.session.errors import ForeignSession, SessionError, StoreDamaged, StoreTrouble
 from gputui.session.job_directories import Directories, taken_numbers
 from gputui.session.loading import SourceKind
-from gputui.session.messages import Layout
+from gputui.session.messages import EventKind, Layout, LoggedEvent
 from gputui.session.registry import remember
 from gputui.session.saved_state import take_notices
 from gputui.session.session_dir import Paths, is_in_use
@@ -120,6 +120,8 @@ def open_session(paths: Paths, layout: Layout, *, made_directory: bool = False, 
             name = uuid.uuid4().hex if renamed else stored.uuid
             identity = replace(stored, world=world, directory=directory, uuid=name)
             rebooted = stored.world.boot != world.boot
+            if rebooted or happened is Since.COPY:  # the original continues, or the newest events were lost
+                identity = identity.with_new_event_log(store.event_numbers()[1] + 1)
             scheduler = _catch_up(paths, store, scheduler, identity, notices, rebooted=rebooted)
     except BaseException:
         store.close()
@@ -192,6 +194,7 @@ def _create_session(
     directory = DirectoryId.of(paths.private)
     name = session_of_running(paths.claims, directory) or uuid.uuid4().hex
     identity = Identity(name, world, directory, layout.prefix, layout.job_dir, made_directory)
+    identity = identity.with_new_event_log(store.event_numbers()[1] + 1)
     taken_directories = taken_numbers(paths.root, layout)
     if taken_directories and not len(scheduler.book):
         scheduler.book.first_id = max(taken_directories) + 1
@@ -296,7 +299,19 @@ def _bring_up_to_date(
     fresh.next_position = max((job.position + 1 for job in rebuilt.jobs), default=0.0)
     unblock_jobs(fresh.book, time.time())
     environments = {digest(environment): environment}
-    _commit(store, Change(jobs=list(fresh.book), environments=environments, record=fresh.record(), full=True))
+    identity, number = store.identity(), store.event_numbers()[1] + 1
+    gap = LoggedEvent(event=EventKind.GAP, time=time.time(), message="the queue was restored, perhaps not all events")
+    _commit(
+        store,
+        Change(
+            jobs=list(fresh.book),
+            environments=environments,
+            record=fresh.record(),
+            identity=identity.with_new_event_log(number) if identity is not None else None,
+            events=[(number, gap)],
+            full=True,
+        ),
+    )
     if rebuilt.doubts:
         doubtful = len(rebuilt.doubts) - 1
         others = f" (and {doubtful:,} more)" if doubtful else ""

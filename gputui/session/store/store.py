@@ -22,7 +22,7 @@ from gputui.session.environment import digest
 from gputui.session.errors import NewerStore, SessionError, StoreDamaged, StoreTrouble
 from gputui.session.job_directories import Former, ranges
 from gputui.session.loading import SourceRecord
-from gputui.session.messages import Layout
+from gputui.session.messages import Layout, LoggedEvent
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def _passes(error: sqlite3.OperationalError) -> bool:
 
 T = TypeVar("T")
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 SCHEMA = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE environment(digest TEXT PRIMARY KEY, variables TEXT NOT NULL);
@@ -76,6 +76,7 @@ CREATE UNIQUE INDEX job_of_key ON job(key) WHERE key IS NOT NULL;
 CREATE TABLE revoked(key TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE history(job INTEGER NOT NULL, at REAL NOT NULL, text TEXT NOT NULL);
 CREATE INDEX history_of_job ON history(job);
+CREATE TABLE event(number INTEGER PRIMARY KEY, data TEXT NOT NULL);
 CREATE TABLE request(uuid TEXT PRIMARY KEY, reply TEXT NOT NULL, at REAL NOT NULL);
 CREATE TABLE span(number INTEGER PRIMARY KEY, open INTEGER NOT NULL, data TEXT NOT NULL);
 CREATE TABLE result(job INTEGER NOT NULL, attempt INTEGER NOT NULL, results BLOB NOT NULL, PRIMARY KEY(job, attempt))
@@ -86,6 +87,9 @@ CREATE INDEX unfinished_series ON series(job) WHERE length(state) > 0;
 """
 
 
+MOST_EVENTS = 10_000
+"""Number of events that are kept."""
+EVENTS_PER_PRUNING = 500
 MEMORY = ":memory:"
 """Path of a store that has no file."""
 PAGES_AT_ONCE = 200
@@ -109,6 +113,12 @@ class ResultRow(Struct, frozen=True):
     """How far the logs were read. Empty if the attempt has ended and its logs were read to the end."""
 
 
+class EventLogId(Struct, frozen=True):
+    id: str
+    first: int
+    """The number of the first event with this id."""
+
+
 class Identity(Struct, frozen=True):
     uuid: str
     """Id that marks the processes of the session's jobs. It changes with each copy and, unless jobs run in a cluster,
@@ -124,6 +134,8 @@ class Identity(Struct, frozen=True):
     """Whether gputui created the session's directory. Only then may it move the directory aside."""
     former: tuple[Former, ...] = ()
     """Earlier layouts, for the jobs that had started before the layout was changed."""
+    event_logs: tuple[EventLogId, ...] = ()
+    """The ids of the log of events, newest last. Each begins where the log may differ from what was read before."""
 
     def laid_out(self, layout: Layout, started: Iterable[int]) -> Identity:
         """Return the identity with a new layout. Jobs in `started`, whose ids must be in ascending order, keep their
@@ -135,6 +147,14 @@ class Identity(Struct, frozen=True):
         stay = [job for job in started if not any(former.covers(job) for former in self.former)]
         former = (*self.former, Former(before, ranges(stay))) if stay else self.former
         return replace(self, prefix=layout.prefix, job_dir=layout.job_dir, former=former)
+
+    def with_new_event_log(self, first: int) -> Identity:
+        """Return the identity with a new id for the events from `first` on."""
+        logs = (*self.event_logs, EventLogId(os.urandom(4).hex(), first))
+        return replace(self, event_logs=logs[-MOST_EVENT_LOGS:])
+
+
+MOST_EVENT_LOGS = 100
 
 
 class Change(msgspec.Struct):
@@ -150,11 +170,14 @@ class Change(msgspec.Struct):
     sources: list[SourceRecord] | None = None
     spans: Iterable[RecordedSpan] = ()
     results: list[ResultRow] = []
+    events: list[tuple[int, LoggedEvent]] = []
+    """New events with their numbers, which continue those in the store."""
     full: bool = False
     """Whether to flush the commit to the disk before returning."""
 
     def is_empty(self) -> bool:
-        lists = (self.jobs, self.revoked_keys, self.moments, self.environments, self.replies, self.results, self.spans)
+        lists = (self.jobs, self.revoked_keys, self.moments, self.environments, self.replies, self.results, self.spans,
+                 self.events)  # fmt: skip
         return not any(lists) and self.record is None and self.identity is None and self.sources is None
 
 
@@ -227,6 +250,7 @@ class Store:
                     raise StoreDamaged("the queue database is damaged: wrong checksum of an environment")
         self.spans()
         self.sources()
+        self.events(0, MOST_EVENTS + EVENTS_PER_PRUNING)
 
     def environment(self, digest: str) -> dict[str, str] | None:
         with translated(reading=True):
@@ -237,6 +261,19 @@ class Store:
         with translated(reading=True):
             rows = self._db.execute("SELECT at, CAST(text AS BLOB) FROM history WHERE job=? ORDER BY rowid", (job,))
             return [HistoryEntry(job, at, text.decode("utf-8", "replace")) for at, text in rows]
+
+    def events(self, after: int, most: int) -> list[tuple[int, LoggedEvent]]:
+        """Return the events with higher numbers than `after`, oldest first."""
+        with translated(reading=True):
+            query = "SELECT number, data FROM event WHERE number>? ORDER BY number LIMIT ?"
+            rows = self._db.execute(query, (after, most))
+            return [(number, msgspec.json.decode(data, type=LoggedEvent)) for number, data in rows]
+
+    def event_numbers(self) -> tuple[int, int]:
+        """Return the numbers of the oldest and the newest event, or 1 and 0 if there is none."""
+        with translated(reading=True):
+            first, last = self._db.execute("SELECT min(number), max(number) FROM event").fetchone()
+        return first or 1, last or 0
 
     def spans(self) -> list[RecordedSpan]:
         """Return the time spans in which something kept jobs from starting, oldest first."""
@@ -327,6 +364,12 @@ class Store:
             spans = ((span.number, span.until is None, _encode(span).decode()) for span in change.spans)
             many("INSERT OR REPLACE INTO span VALUES(?, ?, ?)", spans)
             run("DELETE FROM span WHERE number <= (SELECT max(number) FROM span) - ?", (MOST_SPANS,))
+        if change.events:
+            encoded = ((number, _encode(event).decode()) for number, event in change.events)
+            many("INSERT INTO event VALUES(?, ?)", encoded)
+            newest = change.events[-1][0]
+            if newest % EVENTS_PER_PRUNING < len(change.events):
+                run("DELETE FROM event WHERE number <= ?", (newest - MOST_EVENTS,))
         for row in change.results:
             run("INSERT OR REPLACE INTO result VALUES(?, ?, ?)", (row.job, row.attempt, row.results))
             run("INSERT OR REPLACE INTO series VALUES(?, ?, ?, ?)", (row.job, row.attempt, row.series, row.state))

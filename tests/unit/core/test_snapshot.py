@@ -54,11 +54,12 @@ def test_snapshots_share_unchanged_jobs() -> None:
 def test_changed_jobs_are_unsaved() -> None:
     world = World()
     world.add_many(3)
-    assert world.scheduler.book.unsaved == {0, 1, 2}
+    assert world.scheduler.book.unsaved == {0: None, 1: None, 2: None}
     world.scheduler.book.unsaved.clear()
+    saved = list(world.scheduler.book)
     world.start()
     world.do(Kill(job=2))
-    assert world.scheduler.book.unsaved == {0, 2}
+    assert world.scheduler.book.unsaved == {0: saved[0], 2: saved[2]}
     assert [moment.text for moment in world.scheduler.unsaved_history] == ["killed by the user before it started"]
 
 
@@ -66,7 +67,7 @@ def test_a_reopened_session_has_nothing_unsaved() -> None:
     world = World()
     world.add(spec(), spec(after=(0,)))
     again = Scheduler(world.scheduler.record(), world.scheduler.book)
-    assert again.book.unsaved == set()
+    assert again.book.unsaved == {}
     assert again.unsaved_history == []
 
 
