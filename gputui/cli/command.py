@@ -177,7 +177,7 @@ def select_jobs(
     flags = {key: True for key in BY_FLAG if getattr(options, key, False)}
     if not words and not flags:
         refuse(f"no jobs given: use ids, ranges (3-9), names or --all (see gputui {options.subcommand} --help)")
-    answer = client.ask(PickJobs(ids, names, **flags))
+    answer = client.ask(PickJobs(ids, names, [], **flags))
     if answer.missing:
         raise Exit(NOT_FOUND, f"no job {', '.join(answer.missing)} in {client.root}; nothing was changed")
     jobs = answer.jobs

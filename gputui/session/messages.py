@@ -505,6 +505,7 @@ class PickJobs(OwnerRequest[PickedJobs], frozen=True, tag="pick"):
 
     ids: list[tuple[JobId, JobId]] = []
     names: list[str] = []
+    groups: list[str] = []
     failed: bool = False
     """Whether to pick the jobs that caused the current pause. If no jobs caused it, all failed jobs are picked."""
     all_failed: bool = False

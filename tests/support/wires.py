@@ -86,6 +86,7 @@ class FakeOwner:
             "load": lambda fields: {"jobs": [7], "new": 1, "sentence": "1 new", "by_spec": [ADDED]},
             "slots": {"slots": []},
             "leave": None,
+            "events": {"events": [], "cursor": "log-0", "owned": True},
         }
         self.scheduler: dict[str, Any] = {"state": "running", "cause": None}
         self.owner: dict[str, Any] | None = {"pid": os.getpid(), "kind": "daemon", "since": 0.0, "version": "1"}

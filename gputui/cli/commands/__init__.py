@@ -28,6 +28,7 @@ COMMANDS = {
         "ls": "list jobs, the scheduler's state and why jobs wait",
         "show": "show one job: settings, attempts, files, history",
         "logs": "print a job's output; -f to follow",
+        "events": "print what happened as JSON lines; --follow to continue",
         "results": "show metrics, best first: results --metric val_acc --top 10, --csv",
         "summary": "summarize the session: best jobs, parameter effects, failures",
         "report": "write the summary as an HTML page with curves, timeline and job table",
@@ -65,7 +66,8 @@ SHARED = {
     "run": "run.run",
     "doctor": "doctor.doctor",
     "summary": "commands.results",
-    **dict.fromkeys(("pause", "resume", "drain", "wait"), "commands.scheduler"),
+    "wait": "commands.events",
+    **dict.fromkeys(("pause", "resume", "drain"), "commands.scheduler"),
     **dict.fromkeys(
         ("hold", "release", "suspend", "continue", "kill", "requeue", "rerun", "rm"), "commands.job_commands"
     ),

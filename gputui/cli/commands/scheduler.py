@@ -1,18 +1,15 @@
-"""Commands that control the scheduler as a whole: pause, resume, drain and wait."""
+"""Commands that control the scheduler as a whole: pause, resume and drain."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter
 
 from msgspec import Struct
 
-from gputui.cli.command import find_session, parse_job_words, suggest
+from gputui.cli.command import find_session, suggest
 from gputui.cli.output import (
     INTERRUPTED,
     JSON,
-    NOT_FOUND,
-    UNREACHABLE,
     Exit,
     StatusLine,
     format_counts,
@@ -22,9 +19,9 @@ from gputui.cli.output import (
 from gputui.cli.parser import Options, Parser
 from gputui.core.amounts import counted
 from gputui.core.events import Drain, Mode, Pause, Resume, UserCommand
-from gputui.core.job import ACTIVE, ENDS, EngineName, StateName
+from gputui.core.job import EngineName, StateName
 from gputui.session.client import Client
-from gputui.session.messages import Commands, PickedJob, PickJobs, SchedulerShown, SessionStatus, StatusQuestion
+from gputui.session.messages import Commands, SchedulerShown, SessionStatus, StatusQuestion
 
 HELP = {
     "pause": ("pause", "Start no more jobs; running jobs continue.", "gputui pause\ngputui resume"),
@@ -37,12 +34,6 @@ HELP = {
         "drain [--no-wait]",
         "Start no more jobs and wait for the running ones to end.",
         "gputui drain\ngputui drain --no-wait",
-    ),
-    "wait": (
-        "wait [JOBS …] [--any]",
-        "Wait until the given jobs have ended, by default all jobs of the session. Exit status: 0 if all succeeded, "
-        "otherwise 1.",
-        "gputui wait && echo all good\ngputui wait 12 13\ngputui wait --any 3-9",
     ),
 }
 """Usage, summary and examples of each command."""
@@ -78,16 +69,13 @@ def parser(subcommand: str) -> Parser:
             parser.switch("--no-wait", help="return at once")
         case "resume":
             parser.add_common("no_start")
-        case "wait":
-            parser.add_jobs()
-            parser.switch("--any", help="wait for any one of them and return its status")
     parser.add_common("json", "session")
     return parser
 
 
 def work(options: Options) -> int:
     client = find_session(options)
-    return {"pause": pause, "resume": resume, "drain": drain, "wait": wait}[options.subcommand](client, options)
+    return {"pause": pause, "resume": resume, "drain": drain}[options.subcommand](client, options)
 
 
 def send(client: Client, event: UserCommand, *, work: bool = False) -> None:
@@ -159,45 +147,3 @@ class Nap:
         """Sleep. The intervals grow because polling a session without an owner briefly takes its lock."""
         time.sleep(self._seconds if owned else 2.0)
         self._seconds = min(0.5, self._seconds * 1.5)
-
-
-# wait
-
-
-def wait(client: Client, options: Options) -> int:
-    ids, names = parse_job_words(options.words)
-    query = PickJobs(ids, names, all=not options.words)
-    nap, pause_reported = Nap(), False
-    with StatusLine() as line:
-        while True:
-            jobs = _picked(client, query)
-            ended = [job for job in jobs if job.state in ENDS]
-            if len(ended) == len(jobs) or (options.any and ended):
-                break
-            status = client.ask(StatusQuestion())
-            runs = any(job.state in ACTIVE for job in jobs)
-            if status.process is None and not runs:
-                waiting = counted(len(jobs) - len(ended), "job waiting", "jobs waiting")
-                resume = suggest(options, "gputui resume")
-                raise Exit(UNREACHABLE, f"{waiting}, but no scheduler is running; start one with: {resume}")
-            cause = status.scheduler.cause
-            if cause is not None and not runs and not pause_reported:
-                pause_reported = True
-                line.clear()
-                say(f"scheduler paused ({cause.message}); waiting until it is resumed")
-            line.show(f"{len(ended)}/{len(jobs)} ended · {format_counts(Counter(job.state for job in jobs))}")
-            nap.sleep(owned=status.process is not None)
-    bad = [job for job in ended if job.state != "succeeded"]
-    if bad:
-        counts = format_counts(Counter(job.state for job in bad))
-        say(f"{len(ended) - len(bad)} of {len(ended)} succeeded; {counts}")
-    return 1 if bad else 0
-
-
-def _picked(client: Client, query: PickJobs) -> list[PickedJob]:
-    answer = client.ask(query)
-    if answer.missing:
-        raise Exit(NOT_FOUND, f"no job {', '.join(answer.missing)} in {client.root}")
-    if not answer.jobs:
-        raise Exit(NOT_FOUND, f"no jobs in {client.root}")
-    return answer.jobs

@@ -244,6 +244,10 @@ class RequestHandler:
             named = [snapshot[id] for id in book.named.get(name, ()) if not snapshot[id].archived]
             picked.update({job.id: job for job in named})
             missing += [] if named else [name]
+        for group in ask.groups:
+            members = {job.id: job for job in snapshot if job.spec.group == group}
+            picked.update(members)
+            missing += [] if members else [f"in group {group}"]
         picked.update({job.id: job for job in _pick_by_state(ask, snapshot)})
         jobs = (picked[id] for id in sorted(picked))
         return messages.PickedJobs(

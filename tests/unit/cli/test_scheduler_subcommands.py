@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from support.sessions import Gputui
@@ -24,6 +25,18 @@ Step = Callable[[], None]
 def at_each_nap(monkeypatch: pytest.MonkeyPatch, module: object, *steps: Step) -> None:
     left = list(steps)
     monkeypatch.setattr(module.time, "sleep", lambda seconds: left.pop(0)())  # type: ignore[attr-defined]
+
+
+def at_each_event(owner: FakeOwner, *steps: Step) -> None:
+    """Take a step each time that the command waits for an event, and then report one."""
+    left, page = list(steps), {"events": [], "cursor": "log-0", "owned": True}
+
+    def answer(fields: dict[str, Any]) -> dict[str, Any]:
+        if "wait" in fields:
+            left.pop(0)()
+        return page
+
+    owner.answers["events"] = answer
 
 
 def kinds(owner: FakeOwner) -> list[str]:
@@ -73,15 +86,23 @@ def test_a_drain_that_was_canceled_is_a_failure(owner: FakeOwner, gputui: Gputui
     ("ends", "status"), [(("succeeded", "succeeded"), 0), (("succeeded", "failed"), 1), (("killed", "succeeded"), 1)]
 )
 def test_the_status_of_wait_tells_how_jobs_ended(
-    owner: FakeOwner, gputui: Gputui, monkeypatch: pytest.MonkeyPatch, ends: tuple[str, str], status: int
+    owner: FakeOwner, gputui: Gputui, ends: tuple[str, str], status: int
 ) -> None:
     owner.jobs = {0: job(0, "running"), 1: job(1)}
 
     def end() -> None:
         owner.jobs = {number: job(number, state) for number, state in enumerate(ends)}
 
-    at_each_nap(monkeypatch, scheduler, lambda: None, end)
+    at_each_event(owner, lambda: None, end)
     assert gputui("wait").status == status
+
+
+def test_wait_asks_again_only_when_something_has_happened(owner: FakeOwner, gputui: Gputui) -> None:
+    owner.jobs = {0: job(0, "running")}
+    at_each_event(owner, lambda: None, lambda: None, lambda: owner.jobs.update({0: job(0, "succeeded")}))
+    assert gputui("wait").status == 0
+    assert [ask.get("wait", 0.0) for ask in owner.asks("events")] == [0.0, 20.0, 20.0, 20.0]
+    assert len(owner.asks("pick")) == 4
 
 
 def test_wait_for_some_ignores_others(owner: FakeOwner, gputui: Gputui) -> None:
@@ -95,13 +116,13 @@ def test_wait_for_any_ends_with_the_first(owner: FakeOwner, gputui: Gputui) -> N
     assert gputui("wait", "--any", "0-1").status == 0
 
 
-def test_wait_reports_a_pause_once(owner: FakeOwner, gputui: Gputui, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wait_reports_a_pause_once(owner: FakeOwner, gputui: Gputui) -> None:
     owner.jobs, owner.scheduler = {0: job(0)}, paused("crashes")
 
     def end() -> None:
         owner.jobs = {0: job(0, "succeeded")}
 
-    at_each_nap(monkeypatch, scheduler, lambda: None, lambda: None, end)
+    at_each_event(owner, lambda: None, lambda: None, end)
     assert gputui("wait").err.count("paused") == 1
 
 

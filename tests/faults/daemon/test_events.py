@@ -1,0 +1,201 @@
+"""`gputui events` and `gputui wait`: each event is reported once, whichever owner dies in between."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.sessions import GPUTUI, Done, Home, Session, kill
+from support.waiting import until
+
+
+def command(home: Session, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*GPUTUI, words[0], "--session", str(home.root), *words[1:]],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def parsed(done: Done) -> list[dict[str, Any]]:
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def events(home: Session, *words: str) -> list[dict[str, Any]]:
+    return parsed(home.call("events", *words))
+
+
+def started(home: Home, *commands: str) -> None:
+    home.begin(*commands)
+    home.resume()
+    home.waiter()
+
+
+def test_every_event_is_reported_once_although_owners_are_killed(home: Home, tmp_path: Path) -> None:
+    jobs = [home.told(number, f"until test -e {tmp_path}/{number}; do sleep 0.01; done") for number in range(6)]
+    started(home, *jobs)
+    reader = command(home, "events", "--follow")
+    assert reader.stdout is not None
+    lines = [reader.stdout.readline()]
+    for number in range(6):
+        until(lambda number=number: home.runs()[str(number)], "it runs")  # type: ignore[misc]
+        if number % 2:
+            victim = home.owner()
+            home.waiter()
+            kill(victim)
+        (tmp_path / str(number)).touch()
+        while json.loads(lines[-1]).get("job") != number or '"ended"' not in lines[-1]:
+            lines.append(reader.stdout.readline())
+    reader.send_signal(signal.SIGINT)
+    reader.communicate()
+    home.gone("the queue is done")
+    followed = [json.loads(line) for line in lines]
+    kept = events(home)
+    assert followed == kept[: len(followed)]
+    of_jobs = Counter((event["event"], event["job"]) for event in kept if "job" in event)
+    expected = [("added", 0), *((kind, job) for job in range(6) for kind in ("started", "ended"))]
+    assert of_jobs == dict.fromkeys(expected, 1)
+    middle = kept[len(kept) // 2]["cursor"]
+    assert events(home, "--since", middle) == kept[len(kept) // 2 + 1 :]
+    assert events(home, "--since", kept[-1]["cursor"]) == []
+
+
+def test_pauses_probes_and_slots_are_reported(home: Home) -> None:
+    fails = "echo \"KeyError: 'depth'\" >&2; exit 1"
+    home.run("--pause-after", "2", "--probe", "0", home.write(*[fails] * 3, "true"), gpus="0")
+    home.command({"type": "pause", "kind": "user"})
+    home.command({"type": "resume"})
+    found = [event for event in events(home) if event["event"] not in ("added", "started", "ended")]
+    assert {event["event"] for event in found} == {"slots", "paused", "probe", "resumed", "alert"}
+    [slots] = [event for event in found if event["event"] == "slots"]
+    assert slots["slots"] == [["0"]]
+    pauses = [event for event in found if event["event"] == "paused"]
+    assert (pauses[0]["kind"], pauses[0]["jobs"]) == ("crashes", [0, 1])
+    assert "KeyError: 'depth'" in pauses[0]["message"]
+    assert next(event["job"] for event in found if event["event"] == "probe") == 2
+    assert (pauses[-1]["kind"], found[-1]["event"]) == ("user", "resumed")
+
+
+def test_a_reader_whose_pipe_is_closed_ends(home: Home) -> None:
+    started(home, "sleep 600")
+    reader = command(home, "events", "--follow")
+    assert reader.stdout is not None
+    assert reader.stdout.readline()
+    reader.stdout.close()
+    home.command({"type": "kill", "job": 0, "now": True})
+    assert reader.wait(60) == 1
+    assert reader.stderr is not None
+    assert reader.stderr.read() == ""
+
+
+def test_cursors_of_other_sessions_are_refused(home: Home, tmp_path: Path) -> None:
+    home.begin("true")
+    other = Home(tmp_path, "other")
+    other.begin("true")
+    cursor = events(other)[-1]["cursor"]
+    for since in (cursor, "nonsense", "", cursor.partition("-")[0] + "-x"):
+        for words in (["events"], ["wait", "--next"]):
+            done = home.call(*words, "--since", since)
+            assert done.returncode == 1
+            assert f"invalid cursor {since!r}: use one that gputui events printed" in done.stderr
+    error = json.loads(home.call("events", "--json", "--since", "nonsense").stderr)
+    assert (error["error"], error["message"][:14]) == ("refused", "invalid cursor")
+
+
+def test_events_lost_with_a_damaged_store_are_a_gap(home: Home) -> None:
+    home.begin("true")
+    before = events(home)
+    backup = home.database.read_bytes()
+    (home.private / "session.db.backup").write_bytes(backup)
+    home.add("true")
+    home.command({"type": "hold", "job": 1}, {"type": "pause"})
+    lost = events(home)[-1]["cursor"]
+    home.gone("the daemon has left")
+    home.database.write_bytes(b"\xa5" * 8192)
+    (home.private / "session.db-wal").unlink(missing_ok=True)
+    (home.private / "session.db.backup").write_bytes(backup)
+    assert [event["event"] for event in events(home, "--since", lost)][:2] == ["gap", "gap"]
+    after = events(home, "--since", before[-1]["cursor"])
+    assert after[0]["event"] == "gap"
+    assert "restored" in after[0]["message"]
+    assert events(home, "--since", after[0]["cursor"]) == after[1:]
+
+
+# wait
+
+
+def waited(home: Home, *words: str, status: int = 0) -> dict[str, Any]:
+    done = home.call("wait", "--json", *words)
+    assert done.returncode == status, done
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def test_waiting_for_the_next_end_misses_none_although_owners_are_killed(home: Home, tmp_path: Path) -> None:
+    count = 8
+    gates = [tmp_path / f"gate{number}" for number in range(count)]
+    started(home, *(home.told(number, f"until test -e {gate}; do sleep 0.01; done; exit {number % 2}")
+                    for number, gate in enumerate(gates)))  # fmt: skip
+    home.command({"type": "settings", "pause_after": 0})
+    cursor, ended = events(home)[0]["cursor"], list[int]()
+    for number, gate in enumerate(gates):
+        gate.touch()
+        if number % 3 == 1:
+            victim = home.owner()
+            home.waiter()
+            kill(victim)
+        if number % 2:
+            answer = waited(home, "--next", "--since", cursor, "--timeout", "60", status=1)
+            ended += [job["id"] for job in answer["ended"]]
+            cursor = answer["cursor"]
+    while len(ended) < count:
+        answer = json.loads(home.call("wait", "--json", "--next", "--since", cursor).stdout)
+        ended += [job["id"] for job in answer["ended"]]
+        cursor = answer["cursor"]
+    assert sorted(ended) == list(range(count))
+    assert home.call("wait", "--next", "--since", cursor).returncode == 3
+
+
+def test_the_answer_says_how_jobs_ended_and_what_is_still_running(home: Home) -> None:
+    fails = "echo loss=0.5; for i in $(seq 30); do echo line $i >&2; done; echo \"KeyError: 'depth'\" >&2; exit 1"
+    started(home, fails, "echo loss=0.25", "exec sleep 600")
+    answer = waited(home, "0", "1", status=1)
+    assert (answer["schema"], answer["timed_out"], answer["running"], answer["waiting"]) == (1, False, [2], 0)
+    failed, succeeded = answer["ended"]
+    assert (failed["state"], failed["exit_code"], failed["signal"]) == ("failed", 1, None)
+    assert (failed["kind"], failed["message"]) == ("exception", "KeyError: 'depth'")
+    assert failed["result"] == {"name": "loss", "last": 0.5, "best": 0.5}
+    assert failed["lines"] == [*(f"line {number}" for number in range(12, 31)), "KeyError: 'depth'"]
+    assert (succeeded["state"], succeeded["lines"]) == ("succeeded", ["loss=0.25"])
+    assert succeeded["gpu_hours"] == pytest.approx(succeeded["seconds"] / 3600)
+    group = failed["group"]
+    assert [job["id"] for job in waited(home, "--group", group, "--any", status=1)["ended"]] == [0, 1]
+    assert home.call("wait", "--group", "none").returncode == 3
+
+
+def test_a_wait_that_times_out_has_a_status_of_its_own(home: Home) -> None:
+    started(home, "true", "exec sleep 600")
+    answer = waited(home, "--timeout", "0.2", status=4)
+    assert (answer["timed_out"], answer["running"], [job["id"] for job in answer["ended"]]) == (True, [1], [0])
+    done = home.call("wait", "1", "--timeout", "0.2")
+    assert (done.returncode, done.stderr) == (4, "gputui: timed out; 1 running, 0 waiting\n")
+    for words in (["--timeout", "soon"], ["--since", "x"], ["--any", "--next"]):
+        assert home.call("wait", *words).returncode == 2
+
+
+def test_a_wait_returns_when_the_owner_is_killed_and_the_next_one_sees_the_end(home: Home) -> None:
+    started(home, home.told("a", f"{home.waits}; exit 3"))
+    until(home.runs, "it runs")
+    waiting = command(home, "wait")
+    owner = home.owner()
+    home.waiter()
+    kill(owner)
+    home.gate.touch()
+    _, err = waiting.communicate(timeout=60)
+    assert waiting.returncode == 1, err
+    assert "0 of 1 succeeded; 1 failed" in err
