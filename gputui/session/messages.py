@@ -485,6 +485,8 @@ class Listing(OwnerRequest[Listed], frozen=True, tag="listing"):
     states: list[StateName] | None = None
     rows: bool = False
     """Whether to send rows only. Clients request this with a RowListing."""
+    read_logs: bool = False
+    """Whether to read new results from the logs first, because a job may just have ended."""
 
 
 class RowListing(OwnerRequest[ListedRows], frozen=True, tag="listing", omit_defaults=False):

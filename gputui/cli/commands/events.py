@@ -41,6 +41,7 @@ from gputui.session.messages import (
     Events,
     ListedJob,
     Listing,
+    LoggedEvent,
     PickedJob,
     PickJobs,
     SessionStatus,
@@ -178,6 +179,9 @@ class Waited(Struct, frozen=True):
     """Whether some events after the given cursor are no longer known, so that more jobs may have ended."""
 
 
+ANSWERS = {"wait": Waited, "events": LoggedEvent}
+
+
 class Waiter:
     """One `gputui wait`: the jobs it waits for, and its position in the log of events."""
 
@@ -256,7 +260,7 @@ def wait(client: Client, options: Options) -> int:
     waiter = Waiter(client, options)
     with StatusLine() as line:
         ended, timed_out = waiter.wait(line)
-    listing = client.ask(Listing(jobs=ended))
+    listing = client.ask(Listing(jobs=ended, read_logs=JSON.on))
     bad = [job for job in listing.jobs if job.state is not StateName.SUCCEEDED]
     if JSON.on:
         status = client.ask(StatusQuestion())

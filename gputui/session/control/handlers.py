@@ -77,6 +77,9 @@ class RequestHandler:
             if isinstance(ask, server.Write):
                 self._write(request.uuid, ask, reply)
                 return
+            if isinstance(ask, messages.Listing) and ask.read_logs and self._waiters is not None:
+                self._read_logs(lambda: self.answer(replace(request, ask=replace(ask, read_logs=False)), reply))
+                return
             value = self._read(ask)
             if isinstance(ask, messages.Events) and not value.events and self._waiters is not None:
                 again = replace(ask, since=value.cursor)
@@ -89,6 +92,16 @@ class RequestHandler:
             self._owner.loop.run_in_thread(lambda: _encode_outcome(value), reply)
         else:
             reply(server.ok(value))
+
+    def _read_logs(self, then: Callable[[], None]) -> None:
+        """Read new results from the logs in another thread, and call `then` when the snapshot has them."""
+
+        def take_in(_: None) -> None:
+            ticket: Ticket[None] = Ticket(lambda act: None)
+            ticket.when_done(lambda _: then())
+            self._owner.submit(ticket)
+
+        self._owner.loop.run_in_thread(self._owner.results.reader.catch_up, take_in)
 
     def _write(self, uuid: str, ask: server.Write, reply: Reply) -> None:
         earlier_reply = self._owner.store.reply_to(uuid)

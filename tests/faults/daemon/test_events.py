@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.sessions import GPUTUI, Done, Home, Session, kill
+from support.sources import valid
 from support.waiting import until
 
 
@@ -23,7 +24,7 @@ def command(home: Session, *words: str) -> subprocess.Popen[str]:
 
 def parsed(done: Done) -> list[dict[str, Any]]:
     assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return [valid("events", line) for line in done.stdout.splitlines()]
 
 
 def events(home: Session, *words: str) -> list[dict[str, Any]]:
@@ -132,7 +133,7 @@ def test_events_lost_with_a_damaged_store_are_a_gap(home: Home) -> None:
 def waited(home: Home, *words: str, status: int = 0) -> dict[str, Any]:
     done = home.call("wait", "--json", *words)
     assert done.returncode == status, done
-    answer: dict[str, Any] = json.loads(done.stdout)
+    answer: dict[str, Any] = valid("wait", done.stdout)
     return answer
 
 

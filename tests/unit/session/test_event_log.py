@@ -11,9 +11,10 @@ from support.core import World
 from support.sessions import add, ended, owned, spec
 
 from gputui.core.events import AddJobs, Kill, Pause, Refusal, Remove, Resume
+from gputui.session.event_loop import Loop
 from gputui.session.messages import Events, LoggedEvent
 from gputui.session.store import store as stores
-from gputui.session.store.event_log import EventRecorder, read_events
+from gputui.session.store.event_log import EventRecorder, EventWaiters, read_events
 from gputui.session.store.store import Change, EventLogId, Store
 
 FIRST = EventLogId("aaaa", 1)
@@ -137,3 +138,21 @@ def test_the_next_owner_continues_the_numbers(tmp_path: Path) -> None:
     numbers = [int(cursor.partition("-")[2]) for cursor in cursors]
     assert numbers == list(range(1, len(numbers) + 1))
     assert [event.event for event in page.events].count("ended") == 2  # type: ignore[arg-type]
+
+
+def test_a_request_that_waits_is_answered_at_the_next_event_or_when_its_time_is_over() -> None:
+    loop, log, answers = Loop(), Log(), list[str]()
+    waiters = EventWaiters(loop, log.recorder)
+    waiters.add(600.0, lambda: answers.append("event"))
+    waiters.look(log.world.scheduler.snapshot())
+    assert answers == []
+    log.world.add_many(1)
+    log.take()
+    waiters.look(log.world.scheduler.snapshot())
+    waiters.look(log.world.scheduler.snapshot())
+    assert answers == ["event"]
+    waiters.add(0.0, lambda: answers.append("time"))
+    loop.call_later(0.0, loop.stop)
+    loop.run()
+    loop.close()
+    assert answers == ["event", "time"]
