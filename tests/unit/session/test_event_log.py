@@ -10,7 +10,7 @@ import pytest
 from support.core import World
 from support.sessions import add, ended, owned, spec
 
-from gputui.core.events import AddJobs, Kill, Pause, Refusal, Remove, Resume
+from gputui.core.events import AddJobs, Kill, Pause, Refusal, Remove, Resume, SetPriority
 from gputui.session.event_loop import Loop
 from gputui.session.messages import Events, LoggedEvent
 from gputui.session.store import store as stores
@@ -42,6 +42,8 @@ def test_a_job_is_added_started_and_ended() -> None:
     log.take()
     log.world.start()
     assert log.take() == [("started", 0, 1, None)]
+    log.world.do(SetPriority(job=0, priority=50))
+    assert log.take() == []
     log.world.end(0)
     assert log.take() == [("ended", 0, 1, "succeeded")]
     assert log.take() == []

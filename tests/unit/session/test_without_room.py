@@ -83,6 +83,8 @@ def test_jobs_that_cannot_be_saved_are_refused_and_never_run(tmp_path: Path) -> 
         [job] = add(owner, wanted)
         assert ended(owner, job).state.name == "succeeded"
         assert owner.snapshot.counts == {"succeeded": 1}
+        events = [event for _, event in owner.do(lambda act: owner.store.events(0, 100)).result(PATIENCE)]
+        assert [event.job for event in events if event.event == "added"] == [job], "only what was saved is reported"
     assert (tmp_path / "ran").read_text() == "again\n"
     with owned(tmp_path / "s") as owner:
         assert owner.snapshot.counts == {"succeeded": 1}
