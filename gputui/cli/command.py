@@ -110,7 +110,12 @@ def _classify(error: Exception, words: Sequence[str]) -> Failure | None:
 
 
 def find_session(options: Options) -> Client:
-    """Return the session selected by the options."""
+    """Return the session selected by the options, or with --dry-run a copy in memory, about which nothing is asked."""
+    if getattr(options, "dry_run", False):
+        from .dry_run import RehearsalClient
+
+        options.yes = True
+        return RehearsalClient(chosen(options.subcommand, options.session))
     return Client(chosen(options.subcommand, options.session), say)
 
 

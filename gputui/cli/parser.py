@@ -23,6 +23,7 @@ SESSION_HELP = "session directory (default: nearest one upward from here)"
 COMMON = {
     "json": "JSON output; fields are only ever added",
     "yes": "do not ask for confirmation",
+    "dry_run": "show what would happen; change nothing",
     "no_start": "do not start a daemon if none is running",
     "failed": "jobs named by the current pause; without a pause, all failed jobs",
     "all_failed": "all failed jobs",

@@ -50,6 +50,7 @@ examples:
   gputui run --gpus [0,1],[2,3] jobs.txt    two GPUs per job
   gputui run --gpus cpu:4 < jobs.txt        four at a time, without a GPU
   tail -f queue | gputui run --gpus 0 1     run commands as they arrive
+  gputui run --dry-run jobs.txt             show which jobs would run, where and when
   gputui run --follow queue                 the same, but remembers how far it has read
   gputui run --job_yielder gen.py           run the jobs that gen.py's yielder() yields, on demand
 
@@ -82,6 +83,7 @@ def parser(subcommand: str) -> Parser:
         parser.switch("--wait-when-paused", help="keep waiting while paused")
         parser.switch("--stream", help="print job output, prefixed with the job number")
         parser.switch("-v", "--verbose", help="one line per event, even on a terminal")
+        parser.switch("--dry-run", help="show which jobs would run, when and where; change nothing")
         parser.switch("--json", help="JSON output at the end; fields are only ever added")
     return parser
 

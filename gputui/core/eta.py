@@ -119,7 +119,7 @@ def estimate_outlook(
     The typical duration also takes running jobs into account, because the jobs that end first are the short ones.
     """
     never = tuple(_never_start(scheduler))
-    running = _Running(scheduler, now, results, paces)
+    running = RunningJobs(scheduler, now, results, paces)
     if not running.lengths or scheduler.cannot_start:
         return Outlook(unknown=running.unknown, never=never)
     waiting = _can_start(scheduler, {*running.unknown, *(entry.job for entry in never)})
@@ -191,7 +191,7 @@ def _durations(
     return lengths
 
 
-class _Running:
+class RunningJobs:
     """The running jobs: when each of them will end, and how long jobs of each group take."""
 
     def __init__(
@@ -233,7 +233,7 @@ class _Running:
         return _not_past(since, since + (median(longer) if longer else self.length(job.spec.group)), now)
 
 
-def _usable_slots(scheduler: SchedulerState, now: float, running: _Running) -> dict[SlotId, float]:
+def _usable_slots(scheduler: SchedulerState, now: float, running: RunningJobs) -> dict[SlotId, float]:
     """Return when each slot becomes free. Leave out blocked slots and the slots of jobs with an unknown end."""
     board, slots = scheduler.board, {}
     for slot in board.slots:
@@ -250,7 +250,7 @@ def _usable_slots(scheduler: SchedulerState, now: float, running: _Running) -> d
     return {slot: slots[slot] for slot in busy_first[: max(0, most)]}
 
 
-def _cpu_places(scheduler: SchedulerState, now: float, running: _Running) -> dict[SlotId, float]:
+def _cpu_places(scheduler: SchedulerState, now: float, running: RunningJobs) -> dict[SlotId, float]:
     """Return when each place for a job without a slot becomes free."""
     placed = ((job, scheduler.book[job].active) for job in scheduler.book.active)
     ends = [running.ends.get(job) for job, active in placed if active is not None and not active.slots]

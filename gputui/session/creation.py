@@ -63,7 +63,7 @@ def begin(root: str, config: Config, gpus: str | None = None) -> list[str]:
 
     Raise ConfigError for invalid settings and ClientError if the session cannot be created.
     """
-    given = _parse_gpus(gpus, "gpus") if gpus is not None else _parse_gpus(*config.gpus())
+    wanted, given = begin_request(config, gpus)
     layout = Layout(config.get("prefix")[0], config.get("job_dir")[0])
     sentence = layout_error(layout)
     if sentence is not None:
@@ -72,17 +72,18 @@ def begin(root: str, config: Config, gpus: str | None = None) -> list[str]:
         _create(Paths(root), layout)
     except SessionError as error:
         raise ClientError(str(error)) from error
-    settings = config.session_options(in_cluster=any(slot.kind is DeviceKind.SLURM for slot in given.slots))
-    wanted = Begin(
-        slots=given.slots,
-        given=gpus is not None or config.get("gpus")[0] is not None,
-        change_slots=False,
-        settings={"cpu_jobs": cpu_jobs(), **settings},
-    )
     Client(root).ask(wanted)
     sentences = [f"started a session in {root}", *([given.notice] if given.notice else [])]
     # Another process may have created the session at the same time with other GPUs.
     return sentences + (give_slots(Client(root), given.slots) if gpus is not None else [])
+
+
+def begin_request(config: Config, gpus: str | None = None) -> tuple[Begin, GivenSlots]:
+    """Return the request that gives a new session its slots and settings, and its slots with a notice about them."""
+    given = _parse_gpus(gpus, "gpus") if gpus is not None else _parse_gpus(*config.gpus())
+    settings = config.session_options(in_cluster=any(slot.kind is DeviceKind.SLURM for slot in given.slots))
+    named = gpus is not None or config.get("gpus")[0] is not None
+    return Begin(given.slots, named, change_slots=False, settings={"cpu_jobs": cpu_jobs(), **settings}), given
 
 
 def change_slots(client: Client, gpus: str) -> list[str]:

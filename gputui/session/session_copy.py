@@ -28,6 +28,7 @@ from .results import SessionResults
 from .session_dir import Journal, Paths
 from .store.backup import newest_copy
 from .store.opening import directories_of
+from .store.store import Store
 
 T = TypeVar("T")
 IN_SLURM = "was in Slurm's queue when last recorded"
@@ -63,12 +64,12 @@ class SessionCopy:
     kind = OwnerKind.CLIENT
     presence: Callable[[], dict[str, Any]] = dict
 
-    def __init__(self, paths: Paths, why: str) -> None:
-        """Copy the store. `why` tells the user why the session itself cannot be opened."""
+    def __init__(self, paths: Paths, why: str, store: Store | None = None) -> None:
+        """Copy the store, or use this one. `why` tells the user why the session itself cannot be opened."""
         self.paths, self.since, self._why = paths, time.time(), why
         self.notices: list[str] = []
         self.devices, self.loop = UnseenDevices(), AtOnce()
-        self.store = store = newest_copy(paths)
+        self.store = store = store or newest_copy(paths)
         self.scheduler = store.load()
         identity = store.identity()
         if identity is None:
@@ -88,7 +89,7 @@ class SessionCopy:
 
     def _trouble(self) -> str:
         files = (self.paths.database, self.paths.database + "-wal", self.paths.backup)
-        written = max(os.stat(path).st_mtime for path in files if os.path.exists(path))
+        written = max((os.stat(path).st_mtime for path in files if os.path.exists(path)), default=self.since)
         return f"shown as last recorded, {moment(written, self.since)}: {self._why}"
 
     def _take_in_claims(self) -> None:

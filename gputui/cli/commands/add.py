@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from gputui.cli.command import suggest
+from gputui.cli.command import find_session, suggest
 from gputui.cli.output import JSON, out, print_json, refuse, say
 from gputui.cli.parser import Options, Parser, argument_type
 from gputui.cli.progress import describe_pause
 from gputui.core.amounts import counted
 from gputui.core.job import URGENT_PRIORITY
 from gputui.logs.plain import plain
-from gputui.session.client import Client, chosen
+from gputui.session.client import Client
 from gputui.session.config import Config, load
 from gputui.session.control.connection import ClientError, NoSession
 from gputui.session.environment import captured
@@ -29,7 +30,15 @@ from gputui.sources.settings import SETTINGS, JobSettings, Setting
 from gputui.sources.source import Draft, specs
 from gputui.sources.values import BadValue
 
-ANSWERS = {"add": AddedJobs}
+
+class Swept(Struct, frozen=True):
+    """The jobs that a sweep added, or without --add its commands."""
+
+    jobs: list[AddedJob] = []
+    commands: list[str] = []
+
+
+ANSWERS = {"add": AddedJobs, "sweep": Swept}
 
 
 def parser(subcommand: str) -> Parser:
@@ -43,6 +52,7 @@ def parser(subcommand: str) -> Parser:
         "gputui add 'python prepare.py && python train.py'\n"
         "gputui add --gpus 2 --name big --after prepare -- torchrun train.py\n"
         "gputui add --key night-lr0.1 --json -- python train.py --lr 0.1\n"
+        "gputui add --gpus 2 --dry-run -- torchrun train.py\n"
         "gputui add - <<'END'\n"
         'first=$(gputui add -- python a.py); gputui add --after "$first" -- python b.py',
     )
@@ -52,7 +62,7 @@ def parser(subcommand: str) -> Parser:
     parser.add_argument("words", nargs="*", metavar="COMMAND", help="the command to run")
     add_job_flags(parser)
     parser.add_argument("--script", metavar="FILE", help="run the contents of this file")
-    parser.add_common("json", "no_start", "session")
+    parser.add_common("dry_run", "json", "no_start", "session")
     return parser
 
 
@@ -108,16 +118,18 @@ def job_settings(options: Options) -> JobSettings:
 
 
 def work(options: Options) -> int:
-    draft = Draft(command(options))
-    print_added(options, add_all(options, [draft], job_settings(options), "add"))
-    return 0
+    return print_added(options, *add_all(options, [Draft(command(options))], job_settings(options), "add"))
 
 
-def print_added(options: Options, jobs: Sequence[AddedJob]) -> None:
+def print_added(options: Options, client: Client, jobs: list[AddedJob]) -> int:
     """Print the ids of jobs that were added, or were there before with the same key."""
+    if options.dry_run:
+        from gputui.cli.dry_run import print_preview
+
+        return print_preview(client, [job.id for job in jobs])
     if JSON.on:
-        print_json(AddedJobs(list(jobs)))
-        return
+        print_json(AddedJobs(jobs) if options.subcommand == "add" else Swept(jobs))
+        return 0
     for job in jobs:
         out(str(job.id))
     known = [job for job in jobs if not job.created]
@@ -126,12 +138,13 @@ def print_added(options: Options, jobs: Sequence[AddedJob]) -> None:
         say(f"{counted(len(jobs) - len(known), 'job', 'jobs')} added{there}")
     elif known:
         say(f"already added as #{known[0].id} with this key")
+    return 0
 
 
 def add_all(
     options: Options, drafts: Iterable[Draft], common: JobSettings, origin: str, group: str = ""
-) -> list[AddedJob]:
-    """Add jobs with common settings and return them.
+) -> tuple[Client, list[AddedJob]]:
+    """Add jobs with common settings. Return the session and the jobs.
 
     `group`: the group of the jobs if the user named none.
     """
@@ -150,24 +163,30 @@ def add_all(
         say(f"warning: {plain(loaded.warning)}")
     # A session found in a parent directory may not be the one that the user expects.
     here = os.path.join(os.path.realpath(os.getcwd()), "")
-    if not options.session and loaded.jobs and not os.path.realpath(client.root).startswith(here):
+    if not (options.session or options.dry_run) and loaded.jobs and not os.path.realpath(client.root).startswith(here):
         say(f"added to {client.root}; for another: --session DIR")
     with suppress(ClientError):  # the jobs are added in any case
         scheduler, groups = client.ask(StatusQuestion()).scheduler, {job.group for job in jobs}
         if words := describe_pause(scheduler, set(loaded.jobs), groups, suggest(options, "gputui resume")):
             say(words)
-    return loaded.by_spec
+    return client, loaded.by_spec
 
 
 def _client(options: Options, config: Config) -> Client:
     try:
-        return Client(chosen("add", options.session), say)
+        return find_session(options)
     except NoSession:
         if options.session:
             raise
-    from gputui.session.creation import begin  # imported late, because it loads much more of gputui
+    from gputui.session.creation import begin, begin_request  # imported late, because it loads much more of gputui
 
     root = os.path.abspath(os.path.expanduser(str(config.get("output_dir")[0])))
+    if options.dry_run:
+        from gputui.cli.dry_run import RehearsalClient
+
+        client = RehearsalClient(root)
+        client.ask(begin_request(config)[0])
+        return client
     for notice in begin(root, config):
         say(notice)
     return Client(root, say)

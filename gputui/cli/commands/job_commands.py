@@ -68,7 +68,7 @@ JOB_COMMANDS = {
         "kill JOBS … [--now] [--all]",
         "Stop jobs: SIGTERM to the process tree, then SIGKILL after the grace period. Waiting jobs will not start. "
         "--all: every running job; the queue stays.",
-        "gputui kill 12\ngputui kill 12 --now\ngputui kill --all -y",
+        "gputui kill 12\ngputui kill 12 --now\ngputui kill --all --dry-run",
         events.Kill,
         "killed",
         ACTIVE,
@@ -87,7 +87,8 @@ JOB_COMMANDS = {
         "Run ended jobs again, each as a new attempt with this shell's environment. If several failed, one runs first; "
         "the rest start once it succeeds or runs three times as long as they did, at least one minute. If a probe is "
         "already running, they start after it. --all: every ended job.",
-        "gputui rerun 12\ngputui rerun --failed\ngputui rerun --all-failed --all-at-once -y",
+        "gputui rerun 12\ngputui rerun --failed\ngputui rerun --all-failed --all-at-once -y\n"
+        "gputui rerun --failed --dry-run --json",
         events.Rerun,
         "queued again",
         ENDS,
@@ -139,7 +140,7 @@ def parser(subcommand: str) -> Parser:
             parser.switch("--top", help="to the front")
             parser.switch("--bottom", help="to the end")
             parser.add_argument("--before", metavar="ID", help="before this job")
-    parser.add_common(*(("yes", "json", "session") if subcommand == "move" else SELECTION))
+    parser.add_common(*(("yes", "json", "session") if subcommand == "move" else SELECTION), "dry_run")
     if subcommand in GIVES_WORK:
         parser.add_common("no_start")
     return parser
@@ -164,6 +165,11 @@ def work(options: Options) -> int:
         environment = captured()
     commands = Commands(tuple(made), environment)
     outcomes = client.ask(commands, work=not options.no_start if gives_work else needs_engine)
+    if options.dry_run:
+        from gputui.cli.dry_run import print_preview, refused_commands
+
+        refused = refused_commands(outcomes, jobs)
+        return print_preview(client, {job.id for job in jobs} - {refusal.job for refusal in refused}, refused)
     pause = ""
     if gives_work:
         scheduler = client.ask(StatusQuestion()).scheduler

@@ -36,7 +36,7 @@ def parser(subcommand: str) -> Parser:
         "Reread the session's job files and show which jobs are new, changed, removed and done. Jobs are matched by "
         "command, not by line. After you confirm, new jobs are added, changed waiting jobs are updated and removed "
         "waiting jobs are dropped. Nothing is rerun.",
-        usage="reload [-y] [--keep-gone] [--json] | reload --list | reload --forget FILE …",
+        usage="reload [-y] [--keep-gone] [--dry-run] [--json] | reload --list | reload --forget FILE …",
         examples="gputui reload\ngputui reload -y --keep-gone\ngputui reload --list\ngputui reload --forget gpu.queue",
     )
     parser.switch("--keep-gone", help="keep jobs that are no longer in a file")
@@ -48,7 +48,7 @@ def parser(subcommand: str) -> Parser:
         metavar="FILE",
         help="stop reloading or following this file; its jobs stay",
     )
-    parser.add_common("yes", "json", "no_start", "session")
+    parser.add_common("dry_run", "yes", "json", "no_start", "session")
     return parser
 
 
@@ -103,10 +103,16 @@ def _reload(client: Client, records: list[SourceRecord], options: Options) -> in
         return 0
     if not _confirm(plan, records, options):
         return 0
-    load = Load(plan.load(), captured(), "reload", RerunRules(rerun_failed=False))
-    client.ask(load, work=not options.no_start)
+    load = Load(plan.load(), captured(), "reload", RerunRules(rerun_failed=False), by_spec=True)
+    loaded = client.ask(load, work=not options.no_start)
     removes = () if options.keep_gone else tuple(plan.removes())
     outcomes = client.ask(Commands(removes)) if removes else []
+    if options.dry_run:
+        from gputui.cli.dry_run import RefusedCommand, print_preview
+
+        refused = [RefusedCommand(outcome.job, outcome.refused) for outcome in outcomes if outcome.refused is not None]
+        gone = [outcome.job for outcome in outcomes if outcome.job is not None and outcome.refused is None]
+        return print_preview(client, [*(job.id for job in loaded.by_spec), *gone], refused)
     for outcome in outcomes:
         if outcome.refused is not None:
             say(outcome.refused)

@@ -55,14 +55,21 @@ def parser(subcommand: str) -> Parser:
         "Stop all running jobs gracefully and put them back in the queue, stop the scheduler (TUI, run or daemon), and "
         "check that nothing is left running.",
         usage="stop",
-        examples="gputui stop\ngputui resume",
+        examples="gputui stop\ngputui stop --dry-run\ngputui resume",
     )
-    parser.add_common("yes", "json", "session")
+    parser.add_common("dry_run", "yes", "json", "session")
     return parser
 
 
 def work(options: Options) -> int:
     client = find_session(options)
+    if options.dry_run:
+        from gputui.cli.dry_run import print_preview
+
+        status = client.ask(StatusQuestion())
+        if not is_over(client, status):
+            send(client, Pause(PauseKind.STOPPED))
+        return print_preview(client, status.active)
     try:
         status = until_nothing_runs(client)
     except KeyboardInterrupt:

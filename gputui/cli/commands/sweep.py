@@ -7,35 +7,23 @@ import shlex
 import sys
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from gputui.cli.output import JSON, print_json, refuse, say
 from gputui.cli.parser import Options, Parser, argument_type
 from gputui.logs.plain import plain
-from gputui.session.messages import AddedJob
 from gputui.sources.settings import SETTINGS
 from gputui.sources.source import Draft
 from gputui.sources.sweep import Sampling, Sweep, range_values
 from gputui.sources.values import count
 
-from .add import add_all, add_job_flags, job_settings, print_added
+from .add import Swept, add_all, add_job_flags, job_settings, print_added
 
 MODES = ("shuffled_grid", "grid")
 ABBREVIATED = ("--sampling-mode", "--n-samples", "--seed", "--parameter")
 SEPARATOR = "\0"
 """Separator of joined words. It cannot occur in an argument."""
 PARAMETERS = ("-p", "--parameter", "-r", "--range")
-
-
-class Swept(Struct, frozen=True):
-    """The jobs that were added, or without --add the commands."""
-
-    jobs: list[AddedJob] = []
-    commands: list[str] = []
-
-
-ANSWERS = {"sweep": Swept}
 
 
 def parser(subcommand: str) -> Parser:
@@ -71,7 +59,7 @@ def parser(subcommand: str) -> Parser:
     parser.add_argument("--seed", type=seed, metavar="S", help="reproducible order and choice")
     parser.switch("--add", help="add the jobs instead of printing them; print their ids")
     add_job_flags(parser)
-    parser.add_common("json", "no_start", "session")
+    parser.add_common("dry_run", "json", "no_start", "session")
     return parser
 
 
@@ -134,7 +122,7 @@ def work(options: Options) -> int:
     if options.add:
         return _add(options, sweep)
     flags = {f"--{key.replace('_', '-')}": getattr(options, setting.field) for key, setting in SETTINGS.items()}
-    flags |= {"--no-start": options.no_start, "--session": options.session}
+    flags |= {"--dry-run": options.dry_run, "--no-start": options.no_start, "--session": options.session}
     unused = next((flag for flag, value in flags.items() if value), None)
     if unused is not None:
         refuse(f"{unused} needs --add")
@@ -146,12 +134,8 @@ def work(options: Options) -> int:
 
 def _add(options: Options, sweep: Sweep) -> int:
     common = replace(job_settings(options), name=None, outfile=None, key=None)
-    jobs = add_all(options, map(_checked, sweep), common, "sweep", group=f"sweep {' '.join(sweep.names)}")
-    if JSON.on:
-        print_json(Swept(jobs=jobs))
-    else:
-        print_added(options, jobs)
-    return 0
+    group = f"sweep {' '.join(sweep.names)}"
+    return print_added(options, *add_all(options, map(_checked, sweep), common, "sweep", group=group))
 
 
 def _checked(draft: Draft) -> Draft:

@@ -40,10 +40,11 @@ class Source(msgspec.Struct, frozen=True):
     """Contents of files that the jobs need, by file name. They are saved in the session before the jobs are added."""
     tasks: TaskConfig | None = None
 
-    def load(self, root: str, environment: dict[str, str], again: RerunRules) -> Load:
-        """Save the keepsakes in the session in `root` and return the request that adds the jobs."""
-        for name, data in self.keepsakes.items():
-            store_file(root, name, data)
+    def load(self, root: str | None, environment: dict[str, str], again: RerunRules) -> Load:
+        """Save the keepsakes in the session in `root`, if any, and return the request that adds the jobs."""
+        if root is not None:
+            for name, data in self.keepsakes.items():
+                store_file(root, name, data)
         if self.tasks is not None and not (again.force_rerun or self.force_rerun):
             self.tasks.tell_skipped()
         again = replace(again, force_rerun=again.force_rerun or self.force_rerun)
@@ -88,10 +89,10 @@ class Inputs:
         self.nothing = not (self._sources or self.ongoing or self.follows_stdin)
         del self._occurrences  # it is as large as the inputs
 
-    def loads(self, root: str, environment: dict[str, str]) -> tuple[Load, ...]:
+    def loads(self, root: str | None, environment: dict[str, str]) -> tuple[Load, ...]:
         """Return the requests that add all jobs and sources to the session in `root`, in order.
 
-        Only the first call returns the jobs.
+        Only the first call returns the jobs. If `root` is None, nothing is saved there.
         """
         sources, self._sources = self._sources, []  # known jobs would be kept twice
         loads = [source.load(root, environment, self._again) for source in sources]

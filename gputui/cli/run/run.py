@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from typing import TypeVar
@@ -26,6 +27,7 @@ from gputui.session.messages import Commands
 from gputui.session.owner.requests import OpenedWithJobs, OpenSession
 from gputui.session.ownership.acquisition import AlreadyOwned, OwnedSession, move_aside
 from gputui.session.session_dir import Paths
+from gputui.sources.kinds import Kind, parse_drafts
 from gputui.sources.source import Draft
 from gputui.views.status import any_can_start, starts_jobs
 
@@ -83,6 +85,8 @@ class RunOfJobs:
         paths = Paths(session.output_dir)
         if inputs.nothing and not paths.exists():
             refuse("no jobs: use gputui run FILE or pipe commands to stdin")
+        if options.dry_run:
+            return self._preview(paths, inputs, given_slots)
         try:
             self._holding = self._open(paths)
         except AlreadyOwned as owned:
@@ -106,6 +110,26 @@ class RunOfJobs:
         if self._way is None and len(self._jobs.jobs) > 1 and not JSON.on:
             print_summary(self._owner.snapshot)
         return status
+
+    def _preview(self, paths: Paths, inputs: Inputs, given_slots: WantedSlots) -> int:
+        """Show what the run would do, without changing anything."""
+        from gputui.cli.dry_run import RefusedCommand, RehearsalClient, print_preview
+
+        client = RehearsalClient(paths.root, new=self._options.new)
+        loads = inputs.loads(None, self._environment)
+        if inputs.follows_stdin:
+            drafts = parse_drafts(sys.stdin.buffer.read(), "standard input", Kind.COMMANDS)
+            loads = (*loads, inputs.load_lines(drafts, self._environment))
+        opened = client.ask(OpenSession(begin_request(self._session, given_slots), loads))
+        for message in (describe_slots(opened.begun, given_slots.notice), *load_messages(opened.loaded)):
+            if message:
+                self._reporter.say(message)
+        for source in inputs.ongoing:
+            self._reporter.say(f"{source.path}: its jobs are not known in advance")
+        jobs = [job for loaded in opened.loaded for job in loaded.jobs]
+        if inputs.nothing:
+            jobs = [job.id for job in client.rehearsal.snapshot if not isinstance(job.state, Ended)]
+        return print_preview(client, jobs, [RefusedCommand(None, opened.refused)] if opened.refused else [])
 
     def _open(self, paths: Paths) -> OwnedSession:
         options, session = self._options, self._session
