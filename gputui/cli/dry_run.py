@@ -15,6 +15,7 @@ from gputui.core.eta import RunningJobs
 from gputui.core.events import AttemptEnded, Event, Exited, Spawned, Tick
 from gputui.core.job import WORDS, JobId, StateName
 from gputui.core.placement import place
+from gputui.core.scheduler import Undo
 from gputui.logs.plain import plain
 from gputui.process.directories import DirectoryId
 from gputui.process.machine import this_host
@@ -90,7 +91,7 @@ class Rehearsal(SessionCopy):
 
     # What a request uses of an owner, see TurnContext
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event: Event | Undo) -> None:
         self.scheduler.handle(event, self.now)
 
     def lay_out(self, layout: Layout) -> None:

@@ -6,21 +6,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from . import attempts, breaker, commands, events, placement, queue_order
 from . import job as states
-from .book import due
-from .breaker import Scope
+from .book import Book, due
+from .breaker import Breaker, Scope
 from .events import Event, IllegalTransition, Instruction, Mode, Refusal
 from .job import Job, JobId, Purpose, State, predicate
 from .snapshot import PausedScope, Snapshot
 from .state import HistoryEntry, Record, SchedulerState
 
-__all__ = ["ADVICE", "TRANSITIONS", "HistoryEntry", "Record", "Savepoint", "Scheduler"]
+__all__ = ["ADVICE", "TRANSITIONS", "HistoryEntry", "Record", "Savepoint", "Scheduler", "Undo"]
+
+T = TypeVar("T")
 
 # Transitions
 
@@ -91,12 +93,36 @@ class Savepoint(Struct, frozen=True):
     """Number of unsaved revoked keys at the savepoint."""
 
 
+class Undo(Struct, frozen=True):
+    """What some commands changed. Handling it as an event takes them back for the jobs that have not changed since."""
+
+    before: dict[JobId, Job | None]
+    """The changed jobs in their earlier versions, or None for jobs that the commands added."""
+    after: dict[JobId, Job]
+    """The same jobs as the commands left them."""
+    breakers: tuple[Breaker, Breaker]
+    """The breaker before and after the commands."""
+
+    @property
+    def possible(self) -> bool:
+        """Whether the commands can be taken back: they have changed jobs, but no attempt has ended because of them."""
+        pairs = [(self.before[job_id], after) for job_id, after in self.after.items()]
+        return bool(pairs) and not any(
+            before is not None and (before.active or after.active) and type(before.state) is not type(after.state)
+            for before, after in pairs
+        )
+
+    def unchanged(self, book: Book) -> list[JobId]:
+        """Return the jobs that are still as the commands left them."""
+        return [job_id for job_id, after in self.after.items() if book[job_id] == after]
+
+
 class Scheduler(SchedulerState):
     """The queue of a session. `handle` makes all changes, but `place` decides starts and `preempt` makes room."""
 
     _version = 0
 
-    def handle(self, event: Event | Savepoint, now: float) -> list[Instruction]:
+    def handle(self, event: Event | Savepoint | Undo, now: float) -> list[Instruction]:
         """Apply one event and return instructions for the engine. Raise Refusal without changing anything."""
         mode, scopes = self.wanted_mode, self.breaker.scopes
         instructions = self._apply(event, now)
@@ -104,7 +130,7 @@ class Scheduler(SchedulerState):
             return instructions
         return [*instructions, *commands.withdrawals(self)]
 
-    def _apply(self, event: Event | Savepoint, now: float) -> list[Instruction]:
+    def _apply(self, event: Event | Savepoint | Undo, now: float) -> list[Instruction]:
         match event:
             case events.JobCommand():
                 return self._command(event, now)
@@ -139,6 +165,8 @@ class Scheduler(SchedulerState):
                 self._step_clock(by)
             case Savepoint():
                 self._roll_back(event, now)
+            case Undo():
+                self._undo(event, now)
         return []
 
     def _command(self, event: events.JobCommand, now: float) -> list[Instruction]:
@@ -247,6 +275,50 @@ class Scheduler(SchedulerState):
         """Return an event that takes back all later commands. Only the latest savepoint may be handled."""
         book = self.book
         return Savepoint(book.mark(), book.next_id, self.record(), len(self.unsaved_history), len(book.unsaved_revoked))
+
+    def changes_of(self, carry_out: Callable[[], T]) -> tuple[T, Undo]:
+        """Call a function that handles commands. Return its result and an event that takes the commands back."""
+        book, breaker, first = self.book, self.breaker, self.book.next_id
+        outer = book.earlier
+        earlier = book.mark()
+        try:
+            result = carry_out()
+        finally:
+            book.earlier = outer
+            for job in earlier.values():
+                outer.setdefault(job.id, job)
+        before: dict[JobId, Job | None] = {job.id: job for job in earlier.values() if job.id < first}
+        before |= dict.fromkeys(range(first, book.next_id))
+        return result, Undo(before, {job_id: book[job_id] for job_id in before}, (breaker, self.breaker))
+
+    def _undo(self, event: Undo, now: float) -> None:
+        book, unchanged = self.book, event.unchanged(self.book)
+        if not event.possible:
+            raise Refusal("an attempt has been stopped or changed; rerun the job instead")
+        if not unchanged:
+            changed = book[next(iter(event.after))]
+            what = "was removed" if changed.archived else f"{predicate(changed.state.name)} now"
+            raise Refusal(f"#{changed.id} has changed since: it {what}")
+        earlier = [job for job_id in unchanged if (job := event.before[job_id]) is not None]
+        for job in earlier:
+            if job.after != book[job.id].after:
+                queue_order.resolve(book, [job.spec], job.id)  # refuses circular dependencies
+        if len(unchanged) == len(event.after) and self.breaker == event.breakers[1]:
+            self.breaker = event.breakers[0]
+        for job in earlier:
+            self.change(book[job.id], now, "undone by the user", keep=True,
+                        **asdict(replace(job, issued=book[job.id].issued)))  # fmt: skip
+        for job_id in unchanged:
+            if event.before[job_id] is None and isinstance(book[job_id].state, states.Waiting):
+                commands.remove_waiting(self, book[job_id], events.Remove(job=job_id), now)
+        # Dependencies may have ended or been restored meanwhile, so what waits for them is decided again.
+        restored = {job.id for job in earlier}
+        for each in sorted(restored.union(*(book.dependents.get(job_id, ()) for job_id in restored))):
+            job = book[each]
+            if isinstance(job.state, states.Waiting) and not isinstance(job.state, states.Held) and not job.archived:
+                state = queue_order.waiting_state(book, job, now)
+                if states.Blocked in (type(job.state), type(state)) or isinstance(state, states.Skipped):
+                    commands.settle(self, job, now, "waiting again: a command was undone", keep=False)
 
     def _roll_back(self, event: Savepoint, now: float) -> None:
         """Take back commands. Attempts that have not started yet must be reported as NeverRan first."""

@@ -17,7 +17,7 @@ from gputui.process.watch import NoThread, start_thread
 
 if TYPE_CHECKING:
     from gputui.core.events import Event
-    from gputui.core.scheduler import Scheduler
+    from gputui.core.scheduler import Scheduler, Undo
 
     from .loading import SourceRecord
     from .messages import Layout
@@ -207,7 +207,7 @@ class TurnContext(Protocol):
     sources: dict[str, SourceRecord]
     """The session's sources by their keys. Changes to the dictionary are stored with the rest of the turn."""
 
-    def handle(self, event: Event) -> None: ...
+    def handle(self, event: Event | Undo) -> None: ...
 
     def lay_out(self, layout: Layout) -> None:
         """Set how the directories of jobs that have not started are named. Raise Refusal if such a directory already

@@ -15,10 +15,26 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 from msgspec.structs import replace
 
 from gputui.core.amounts import counted, moment
-from gputui.core.events import Mode, PauseKind, Refusal, UserCommand
+from gputui.core.events import (
+    AddJobs,
+    Edit,
+    Hold,
+    Mode,
+    Move,
+    Notify,
+    PauseKind,
+    Refusal,
+    Release,
+    Remove,
+    Rerun,
+    Resume,
+    SetPriority,
+    TryFirst,
+    UserCommand,
+)
 from gputui.core.job import Ended, Job, JobId
 from gputui.core.results import Curve
-from gputui.core.scheduler import Scheduler
+from gputui.core.scheduler import Scheduler, Undo
 from gputui.core.slots import DeviceKind
 from gputui.core.snapshot import Snapshot
 from gputui.core.spans import RecordedSpan
@@ -45,6 +61,7 @@ from gputui.session.messages import (
     WhyJobsWait,
 )
 from gputui.session.owner.owner import Owner
+from gputui.session.owner.requests import Load, Loaded, Undoable
 from gputui.session.ownership.acquisition import OwnedSession
 from gputui.session.session_dir import Paths
 from gputui.views.status import format_counts, has_pending_work
@@ -55,6 +72,19 @@ RETRY_EVERY = 0.05
 """Seconds to wait between attempts while a session is being handed over."""
 Post = Callable[[Callable[[], None]], object]
 """A function that schedules a call in the screen's thread. It may be called from any thread."""
+
+
+UNDOABLE = (Hold, Release, SetPriority, Move, Edit, Notify, Remove, Rerun, TryFirst, Resume)
+MOST_DONE = 100
+"""Maximum number of commands that can be undone."""
+
+
+class Done(NamedTuple):
+    """Commands that this screen sent and the scheduler carried out."""
+
+    commands: Sequence[UserCommand]
+    undo: Undo | None
+    """The event that takes them back, or None if that is impossible."""
 
 
 class Bridge:
@@ -77,6 +107,8 @@ class Bridge:
         self._monitor: Monitor | None = None
         self.machine = MachineWatch(lambda: self.root or os.getcwd())
         self._closed = False
+        self.done: deque[Done] = deque(maxlen=MOST_DONE)
+        """The commands of this screen that were not taken back yet, newest last."""
         self.presence: Callable[[], dict[str, Any]] = dict
         """A function that returns facts about the terminal for other processes. It is called in the owner's thread."""
         self.on_dismissed: Callable[[], None] = lambda: None
@@ -216,7 +248,33 @@ class Bridge:
 
     def command(self, events: Sequence[UserCommand], then: Callable[[list[Outcome]], None]) -> None:
         """Send commands. Each one is either carried out or refused."""
-        self.do(Commands(tuple(events)), then, lambda message: then([Outcome(None, message)]))
+
+        def answered(outcomes: list[Outcome], undo: Undo | None = None) -> None:
+            carried_out = zip(events, outcomes, strict=True)
+            self._note([event for event, outcome in carried_out if outcome.refused is None], undo)
+            then(outcomes)
+
+        def refused(message: str) -> None:
+            then([Outcome(None, message)])
+
+        request = Commands(tuple(events))
+        if all(isinstance(event, UNDOABLE) for event in events):
+            self.do(Undoable(request), lambda reply: answered(*reply), refused)
+        else:
+            self.do(request, answered, refused)
+
+    def load(self, load: Load, then: Callable[[Loaded], None], refused: Callable[[str], None]) -> None:
+        def answered(reply: tuple[Loaded, Undo]) -> None:
+            if reply[1].before:
+                self._note([AddJobs(load.specs)], reply[1])
+            then(reply[0])
+
+        self.do(Undoable(load), answered, refused)
+
+    def _note(self, commands: Sequence[UserCommand], undo: Undo | None) -> None:
+        """Remember commands so that they can be undone."""
+        if commands:
+            self.done.append(Done(commands, undo if undo is not None and undo.possible else None))
 
     def ask(
         self, question: Callable[[Owner], Ticket[T]], then: Callable[[T], None], refused: Callable[[str], None]

@@ -17,7 +17,7 @@ from gputui.core import events
 from gputui.core.book import Book
 from gputui.core.eta import NO_OUTLOOK, Outlook, SteadyEnd, estimate_outlook
 from gputui.core.job import Ended, Job, JobId, Stopping, Usage
-from gputui.core.scheduler import Savepoint, Scheduler
+from gputui.core.scheduler import Savepoint, Scheduler, Undo
 from gputui.core.slots import Slot
 from gputui.core.snapshot import Snapshot
 from gputui.core.steps import Step, reached
@@ -276,7 +276,7 @@ class Owner:
 
     # What requests may do
 
-    def handle(self, event: events.Event) -> None:
+    def handle(self, event: events.Event | Undo) -> None:
         if self.saver.trouble is not None and _needs_store(event, self.scheduler.book):
             raise CommitFailed(self.saver.refusal)
         self._change_count += 1
@@ -624,13 +624,13 @@ def _survivor(job: Job, directories: Directories, since: Since) -> Survivor:
 # While the store cannot be written
 
 
-def _needs_store(event: events.Event, book: Book) -> bool:
+def _needs_store(event: events.Event | Undo, book: Book) -> bool:
     """Return whether the event can only be handled if it is stored. Pauses and orders to end an attempt are written to
     files of their own, so they do not need the store.
     """
     if isinstance(event, events.Kill | events.Requeue):
         return event.job not in book or book[event.job].active is None
-    return isinstance(event, events.UserCommand) and not isinstance(event, events.Pause | events.Drain)
+    return isinstance(event, events.UserCommand | Undo) and not isinstance(event, events.Pause | events.Drain)
 
 
 def _answer_rolled_back(ticket: Ticket[Any], book: Book, sentence: str) -> None:

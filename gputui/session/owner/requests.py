@@ -6,7 +6,8 @@ to import.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -33,11 +34,14 @@ from gputui.views.summary import Summary
 from gputui.views.waiting import never_starts
 
 if TYPE_CHECKING:
-    from gputui.core.scheduler import Scheduler
+    from gputui.core.scheduler import Scheduler, Undo
     from gputui.session.event_loop import TurnContext
 
 
 CLEARED_BY_RUN = (PauseKind.DRAINED, PauseKind.STOPPED, PauseKind.INTERRUPTED, PauseKind.CRASHES)
+
+
+T = TypeVar("T")
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -90,6 +94,27 @@ class Load(OwnerRequest[Loaded], frozen=True, tag="load"):
             if job is not None
         ]
         return Loaded(jobs, len(new), sentence, never_starts(act.scheduler, jobs), planned.advice, by_spec)
+
+
+class Undoable(Generic[T]):
+    """Carry out another request. The reply also contains an event that takes back what the request did."""
+
+    def __init__(self, request: Callable[[TurnContext], T]) -> None:
+        self.request = request
+
+    def __call__(self, act: TurnContext) -> tuple[T, Undo]:
+        return act.scheduler.changes_of(lambda: self.request(act))
+
+
+class TakeBack(msgspec.Struct, frozen=True):
+    """Undo commands. Get the jobs that have changed since and were left as they are."""
+
+    undo: Undo
+
+    def __call__(self, act: TurnContext) -> list[JobId]:
+        unchanged = self.undo.unchanged(act.scheduler.book)
+        act.handle(self.undo)
+        return [job for job in self.undo.after if job not in unchanged]
 
 
 class Forget(OwnerRequest[list[str]], frozen=True, tag="forget"):

@@ -76,7 +76,9 @@ def load(main: MainScreen, specs: tuple[JobSpec, ...], origin: str) -> None:
             main.paint()
             main.table.move_to(loaded.jobs[-1])
 
-    main.bridge.do(Load(specs, dict(main.host.setup.environment), origin), done, lambda why: main.say(why, grave=True))
+    main.bridge.load(
+        Load(specs, dict(main.host.setup.environment), origin), done, lambda why: main.say(why, grave=True)
+    )
 
 
 def sweep(main: MainScreen) -> None:
@@ -175,4 +177,4 @@ def _apply(main: MainScreen, plan: ReloadPlan, *, keep_gone: bool) -> None:
         main.send(removes)
         main.say(f"{len(plan.new)} added, {len(plan.changed)} updated, {len(removes)} removed")
 
-    main.bridge.do(load, loaded, lambda why: main.say(why, grave=True))
+    main.bridge.load(load, loaded, lambda why: main.say(why, grave=True))

@@ -56,7 +56,8 @@ def _offers(main: MainScreen) -> OfferedKeys:
                ("full_log", "Full/back"), offer("earlier_attempt"), offer("pager")]  # fmt: skip
         return OfferedKeys(row, [offer("next_pane")])
     scheduler = _scheduler(main) if main.snapshot.cause is None else []
-    queue = [offer(name) for name in ("add", "sort", "filter", "mark", "next_pane", "sweep", "palette")]
+    undo = ["undo"] if main.bridge.done else []
+    queue = [offer(name) for name in ("add", *undo, "sort", "filter", "mark", "next_pane", "sweep", "palette")]
     return OfferedKeys(_row(main), [*scheduler, *queue], views)
 
 

@@ -19,7 +19,7 @@ from gputui.sources.values import suggestion
 from gputui.tui.dialogs.ask import Reading
 from gputui.tui.layout import Pane
 
-from . import adding, devices, display, jobs, scheduler
+from . import adding, devices, display, jobs, scheduler, undo
 
 if TYPE_CHECKING:
     from gputui.tui.main_screen import MainScreen
@@ -92,6 +92,8 @@ ACTIONS = (
     _changes(Part.JOBS, "hold", "h", "Hold", jobs.hold, "hold or release a waiting job"),
     _changes(Part.JOBS, "notify", "b", "Notify", jobs.notify, "notify when this job ends or hangs (on/off)"),
     _changes(Part.JOBS, "remove", "D delete", "Remove", jobs.remove, "remove jobs from the list; files stay"),
+    _changes(Part.JOBS, "undo", "u", "Undo", undo.undo,
+             "undo the last removal, hold, move, priority, edit, rerun, add"),
     _shows(Part.JOBS, "details", "enter", "Details", display.details, "details: command, attempts, history, GPU use"),
     _shows(Part.SESSION, "timeline", "t", "Timeline", lambda main: display.open_in_session(main, main.open_timeline),
            "timeline: jobs, pauses, idle gaps, forecast"),

@@ -35,7 +35,7 @@ class FullView(Screen[None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *view_bindings("every view", "back", "leave", "help", "palette", "interrupt"),
+        *view_bindings("every view", "undo", "back", "leave", "help", "palette", "interrupt"),
         Binding("j,down", "move(1)", show=False),
         Binding("k,up", "move(-1)", show=False),
         Binding("ctrl+d,pagedown", "half_page(1)", show=False),

@@ -33,7 +33,7 @@ from gputui.core.job import (
     StateName,
 )
 from gputui.core.placement import is_urgent
-from gputui.core.scheduler import TRANSITIONS, Record, Scheduler
+from gputui.core.scheduler import TRANSITIONS, Record, Scheduler, Undo
 from gputui.core.slots import DeviceFacts
 from gputui.core.snapshot import Snapshot
 from gputui.views.waiting import why
@@ -346,8 +346,10 @@ class Driver:
         self.now = 1000.0
         self.scheduler = Scheduler(Record(slots=slots("0 1 2")))
         self.model = Model()
+        self.undos: list[Undo] = []
+        """What the commands so far changed."""
 
-    def do(self, event: Event) -> list[Instruction]:
+    def do(self, event: Event | Undo) -> list[Instruction]:
         before = (self.scheduler.record(), self.scheduler.book.version)
         instructions: list[Instruction] = []
         refusal = None
@@ -385,7 +387,30 @@ class Driver:
     def user_command(self, chance: Random) -> None:
         end = self.scheduler.book.next_id
         if end:
-            self.do(any_command(chance, self.scheduler.book[chance.randrange(end)], end))
+            command = any_command(chance, self.scheduler.book[chance.randrange(end)], end)
+            self.undos.append(self.scheduler.changes_of(lambda: self.do(command))[1])
+
+    def undo(self, chance: Random) -> None:
+        """Commands are taken back, whatever has happened since; their jobs may be ready to start by now."""
+        if self.undos:
+            self._take_back(self.undos.pop(chance.randrange(len(self.undos))))
+
+    def undo_at_once(self, chance: Random) -> None:
+        """A command that is undone at once leaves nothing but its entries in the history."""
+        before = list(self.scheduler.book)
+        scopes = self.scheduler.breaker
+        self.user_command(chance)
+        if self.undos and self.undos[-1].possible:
+            self._take_back(self.undos.pop())
+            assert self.scheduler.breaker == scopes
+            for old, new in zip(before, self.scheduler.book, strict=True):
+                assert type(new.state) is type(old.state), (old, new)
+                assert replace(new, state=old.state) == old
+
+    def _take_back(self, undo: Undo) -> None:
+        active = dict(self.model.alive)
+        self.do(undo)
+        assert active == self.model.alive, "undoing starts and ends nothing"
 
     def turn(self, chance: Random) -> None:
         """Some attempts end, times come, then jobs are placed once."""
@@ -555,6 +580,8 @@ WEIGHTS = {
     Driver.taken_back: 2,
     Driver.clock_steps: 1,
     Driver.rerun_many: 1,
+    Driver.undo: 2,
+    Driver.undo_at_once: 2,
 }
 
 
