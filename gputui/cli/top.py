@@ -21,7 +21,9 @@ Exit status: 0 success; 1 refused, or jobs failed; 2 usage error; 3 no such sess
 With --json, an answer is one object on standard output, and an error is one on standard error:
   {"schema": 1, "error": "not-found", "message": "no job #9 in …", "hint": "gputui ls"}
   error: refused, usage, no-session, not-found, timed-out, unreachable or interrupted"""
-SEE_ALSO = "See gputui COMMAND --help for details and gputui help terms for terms such as slot, held and lost."
+SEE_ALSO = """\
+See gputui COMMAND --help for details, gputui help terms for terms such as slot, held and lost, and gputui help agents
+for a page that you can give to a coding agent."""
 HALF = 36
 """Maximum width of a description that shares its line with another description."""
 
@@ -56,6 +58,52 @@ How jobs end:
   lost        nobody recorded how it ended (for example a reboot); never rerun automatically
   refused     could not be started
   skipped     a job it depends on did not succeed
+"""
+
+AGENTS = """\
+gputui for scripts and coding agents
+
+gputui runs commands on this machine's GPUs, by default one per GPU, and they keep running when your
+program ends. Its queue is a session, by default ./gputui_run. Numbers that jobs print
+(val_loss=0.41) are their results. Never start training beside gputui, and never poll: these five
+calls are enough.
+
+1. Add a job. The same key is always the same job, so a call that may have failed can be repeated.
+
+     gputui add --json --key lr0.1 -- python train.py --lr 0.1
+       {"schema": 1, "jobs": [{"id": 0, "name": "job_0", "key": "lr0.1", "created": true}],
+        "cursor": "9b5a08dd-17"}
+     gputui sweep --json --add --key night 'python train.py --lr {lr}' -p lr 0.1 0.01
+
+2. Wait until a job ends. The answer contains the jobs that ended since the cursor, each with its
+   state, exit code, error, main result and last lines of output; which jobs are running, how many
+   are waiting; and the cursor for the next call.
+
+     gputui wait --json --next --timeout 1h --since CURSOR
+
+3. Compare the results, best first.
+
+     gputui results --json --top 5
+
+4. Look at one job: why it waits, its settings, attempts and files; and its output.
+
+     gputui show --json 0
+     gputui logs --json -n 50 0        (--err: standard error)
+
+5. Act. --dry-run shows what would happen. With --json nothing is asked: -y confirms commands on
+   several jobs.
+
+     gputui rerun --json --failed -y --dry-run
+     gputui kill --json 0
+
+If several jobs fail with the same error, gputui pauses their group: "paused" in gputui ls --json
+names the error. Fix the cause, then rerun the failed jobs; one runs first. A job that is lost may
+have run: rerun it only if that does no harm.
+
+Exit status: 0 success; 1 refused, or jobs failed; 2 usage error; 3 no such session or job; 4 timed
+out; 5 the session cannot be used; 130 interrupted. An error is one JSON object on standard error:
+"error", "message", "hint". Shapes of all answers: gputui config --schema json. Fields are only ever
+added.
 """
 
 SYNONYMS = {
@@ -95,6 +143,8 @@ def _help(words: list[str]) -> int:
         print(overview())
     elif words[0] in ("terms", "glossary"):
         print(GLOSSARY, end="")
+    elif words[0] == "agents":
+        print(AGENTS, end="")
     elif (subcommand := ALIASES.get(words[0], words[0])) in SUBCOMMANDS:
         return run(subcommand, ["--help"])
     else:

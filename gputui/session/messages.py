@@ -317,6 +317,8 @@ class AddedJob(Struct, frozen=True):
 
 class AddedJobs(Struct, frozen=True):
     jobs: list[AddedJob]
+    cursor: str
+    """Position in the log of events before the jobs were added, for `wait --next --since`."""
 
 
 class RevokedKey(Struct, frozen=True):
@@ -538,6 +540,10 @@ class Curves(OwnerRequest[dict[JobId, dict[str, list[CurvePoint]]]], frozen=True
     attempt: int | None = None
     metric: str | None = None
     """Name of a metric, or None for all metrics."""
+
+
+NOW = "now"
+"""The cursor that stands for the current end of the log of events."""
 
 
 class Events(OwnerRequest[EventPage], frozen=True, tag="events"):

@@ -23,7 +23,7 @@ from gputui.session.client import Client
 from gputui.session.config import Config, load
 from gputui.session.control.connection import ClientError, NoSession
 from gputui.session.environment import captured
-from gputui.session.messages import AddedJob, AddedJobs, StatusQuestion
+from gputui.session.messages import NOW, AddedJob, AddedJobs, Events, StatusQuestion
 from gputui.session.owner.requests import Load
 from gputui.sources.command_list import LONGEST_COMMAND, unreadable
 from gputui.sources.settings import SETTINGS, JobSettings, Setting
@@ -35,6 +35,7 @@ class Swept(Struct, frozen=True):
     """The jobs that a sweep added, or without --add its commands."""
 
     jobs: list[AddedJob] = []
+    cursor: str | None = None
     commands: list[str] = []
 
 
@@ -121,14 +122,14 @@ def work(options: Options) -> int:
     return print_added(options, *add_all(options, [Draft(command(options))], job_settings(options), "add"))
 
 
-def print_added(options: Options, client: Client, jobs: list[AddedJob]) -> int:
+def print_added(options: Options, client: Client, jobs: list[AddedJob], cursor: str) -> int:
     """Print the ids of jobs that were added, or were there before with the same key."""
     if options.dry_run:
         from gputui.cli.dry_run import print_preview
 
         return print_preview(client, [job.id for job in jobs])
     if JSON.on:
-        print_json(AddedJobs(jobs) if options.subcommand == "add" else Swept(jobs))
+        print_json(AddedJobs(jobs, cursor) if options.subcommand == "add" else Swept(jobs, cursor))
         return 0
     for job in jobs:
         out(str(job.id))
@@ -143,8 +144,8 @@ def print_added(options: Options, client: Client, jobs: list[AddedJob]) -> int:
 
 def add_all(
     options: Options, drafts: Iterable[Draft], common: JobSettings, origin: str, group: str = ""
-) -> tuple[Client, list[AddedJob]]:
-    """Add jobs with common settings. Return the session and the jobs.
+) -> tuple[Client, list[AddedJob], str]:
+    """Add jobs with common settings. Return the session, the jobs, and with --json the cursor of the events before.
 
     `group`: the group of the jobs if the user named none.
     """
@@ -157,6 +158,7 @@ def add_all(
         if not os.path.isdir(directory):
             refuse(f"--cwd {directory}: no such directory")
     client = _client(options, config)
+    cursor = client.ask(Events(NOW)).cursor if JSON.on and not options.dry_run else ""
     work = not options.no_start and bool(config.get("daemon")[0])
     loaded = client.ask(Load(tuple(jobs), captured(), origin, by_spec=True), work=work)
     if loaded.warning:
@@ -169,7 +171,7 @@ def add_all(
         scheduler, groups = client.ask(StatusQuestion()).scheduler, {job.group for job in jobs}
         if words := describe_pause(scheduler, set(loaded.jobs), groups, suggest(options, "gputui resume")):
             say(words)
-    return client, loaded.by_spec
+    return client, loaded.by_spec, cursor
 
 
 def _client(options: Options, config: Config) -> Client:

@@ -36,6 +36,7 @@ from gputui.logs.line_index import read_tail
 from gputui.logs.plain import plain
 from gputui.session.client import Client
 from gputui.session.messages import (
+    NOW,
     EventKind,
     EventPage,
     Events,
@@ -50,7 +51,6 @@ from gputui.session.messages import (
 )
 from gputui.sources.values import duration
 
-NOW = "now"
 LONGEST_REQUEST = 20.0
 """Seconds after which a request that waits for an event is repeated."""
 WITHOUT_OWNER = 2.0

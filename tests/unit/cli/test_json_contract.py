@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from support.sessions import Answers, Gputui, Session
+from support.sessions import GPUTUI, Answers, Gputui, Home, Session
 from support.sources import ANSWERS, valid
 from support.wires import FakeOwner, job
 
 from gputui.cli.commands import SUBCOMMANDS, parser_of
 from gputui.cli.commands.config import answer_schema
 from gputui.cli.output import NOT_FOUND, REFUSED, UNREACHABLE, USAGE
+from gputui.cli.top import AGENTS
 
 
 @pytest.fixture
@@ -169,3 +175,33 @@ def test_an_error_cannot_act_on_the_terminal(jobs: FakeOwner, gputui: Gputui) ->
     told = gputui("show", "--json", "\x1b]0;owned\x07")
     assert "\x1b" not in told.err
     assert "owned" in json.loads(told.err)["message"]
+
+
+AGENT_CALL = re.compile(r"^     (gputui .*?)(?: {2,}\(.*\))?$", re.M)
+
+
+def test_the_page_for_agents_is_true(session: Session) -> None:
+    """Its calls are made in order, as they are written, and the answers have the fields that it names."""
+    assert max(map(len, AGENTS.splitlines())) <= 100
+    program = "import sys; print('val_loss=' + sys.argv[2]); sys.exit(sys.argv[2] == '0.1')"
+    (session.directory / "train.py").write_text(program)
+    calls = AGENT_CALL.findall(AGENTS)
+    assert len(calls) == 8
+    cursor = ""
+    for call in calls:
+        line = call.replace("python ", f"{sys.executable} ").replace("CURSOR", cursor)
+        words = [*GPUTUI, *shlex.split(line)[1:]]
+        environment = {**os.environ, "GPUTUI_GPUS": "cpu:1", "GPUTUI_OUTPUT_DIR": str(session.root)}
+        environment |= {"GPUTUI_SESSION": str(session.root)} if session.root.exists() else {}
+        done = subprocess.run(words, cwd=session.directory, env=environment, capture_output=True, text=True, timeout=60)
+        if "kill" in line:
+            assert json.loads(done.stdout)["jobs"][0]["message"] == "#0 has failed: it has already ended"
+            continue
+        shown = valid("--dry-run" if "--dry-run" in line else words[3], done.stdout)
+        cursor = cursor or shown["cursor"]
+        if "wait" in line:
+            assert {"state", "exit_code", "kind", "message", "result", "lines"} <= set(shown["ended"][0])
+            assert done.returncode in (0, 1), done
+        else:
+            assert (done.returncode, done.stderr) == (0, ""), done
+    Home(session.directory, session.root.name).end()
