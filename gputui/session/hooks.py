@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 
@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from gputui.core.amounts import counted
 from gputui.core.events import Cause
-from gputui.core.job import FAILURES, Ended, Failed, Job, JobId, Running
+from gputui.core.job import FAILURES, Ended, Failed, Job, JobId
 from gputui.core.snapshot import Snapshot
 from gputui.process.spawn import CopyOf, OpenedPath, spawn
 from gputui.process.watch import Cancel, EventLoop, Watch
@@ -25,7 +25,8 @@ from gputui.views.status import Alerts, has_pending_work
 
 from .config import Config
 from .environment import inherited
-from .job_directories import Directories
+from .job_directories import Directories, Files
+from .messages import EventKind, LoggedEvent
 from .session_dir import session_name
 
 MOST_AT_ONCE = 8
@@ -275,38 +276,30 @@ def _describe_job(job: Job) -> Variables:
 
 
 class Reactions:
-    """The hooks and notifications that follow from changes. `look` is called with every snapshot in the owner's
-    thread.
-    """
+    """The hooks and notifications that follow from changes. All methods are called in the owner's thread."""
 
     def __init__(self, hooks: Hooks, directories: Directories, snapshot: Snapshot) -> None:
         self._hooks = hooks
         self._directories = directories
-        self._ended: set[tuple[JobId, int]] = {
-            (job.id, job.issued) for job in snapshot.jobs if isinstance(job.state, Ended)
-        }
-        self._started: dict[JobId, int] = {job: snapshot[job].issued for job in snapshot.active}
-        running = (snapshot[job].state for job in snapshot.active)
-        self._silent: dict[JobId, float] = {
-            job: state.silent_since
-            for job, state in zip(snapshot.active, running, strict=True)
-            if isinstance(state, Running) and state.silent_since is not None
-        }
-        """Silent jobs, each with the time when its silence began. For jobs that are silent when this object is created,
-        an earlier owner has already run the hook.
-        """
         self._alerts = Alerts(snapshot, hooks.session_name)
         self._paused = _cause(snapshot) is not None
         self._worked = False
         self._unseen: set[JobId] = set()
+        self._events: list[LoggedEvent] = []
+
+    def note(self, events: Iterable[LoggedEvent]) -> None:
+        """Remember events, which are durable now, for the next call of `look`."""
+        self._events += events
 
     def look(self, snapshot: Snapshot) -> None:
+        """Run the hooks for what has happened. Called with every snapshot."""
         self._unseen |= snapshot.changed
         if not snapshot.is_saved:
             return
-        changed, self._unseen = self._unseen, set()
-        for job_id in sorted(changed):
-            self._check_job(snapshot, snapshot[job_id])
+        events, self._events = self._events, []
+        for event in events:
+            if event.job is not None:
+                self._react(event, snapshot, snapshot[event.job])
         cause = _cause(snapshot)
         if cause is not None and not self._paused:
             self._hooks.paused(cause, _facts(snapshot))
@@ -315,40 +308,26 @@ class Reactions:
         if self._worked and not works:
             self._hooks.drained(_facts(snapshot))
         self._worked = works
+        changed, self._unseen = self._unseen, set()
         for message in self._alerts.update(snapshot, changed, time.time()):
             self._hooks.notify(message)
 
-    def _check_job(self, snapshot: Snapshot, job: Job) -> None:
-        key = (job.id, job.issued)
-        ended = isinstance(job.state, Ended) and key not in self._ended
-        ran = bool(job.attempts) and job.attempts[-1].number == job.issued
-        # A short job may have ended before any snapshot showed it running.
-        if (isinstance(job.state, Running) or (ended and ran)) and self._started.get(job.id) != job.issued:
-            self._started[job.id] = job.issued
-            now = self._directories.files(job, job.issued)
-            self._hooks.job_started(job, _facts(snapshot, now.out, now.err))
-        self._check_hang(snapshot, job)
-        if ended:
-            self._ended.add(key)
-            files = self._directories.current_files(job, job.issued) if job.issued else None
-            out, err = (files.out, files.err) if files is not None else (None, None)
-            self._hooks.job_ended(job, _facts(snapshot, out, err))
-
-    def _check_hang(self, snapshot: Snapshot, job: Job) -> None:
-        since = job.state.silent_since if isinstance(job.state, Running) else None
-        before = self._silent.pop(job.id, None)
-        if since is None:
-            return
-        self._silent[job.id] = since
-        if before is None:
-            files = self._directories.files(job, job.issued)
-            self._hooks.job_hangs(job, silence(snapshot, job, time.time()), _facts(snapshot, files.out, files.err))
+    def _react(self, event: LoggedEvent, snapshot: Snapshot, job: Job) -> None:
+        files = self._directories.current_files(job, job.issued) if job.issued else Files("", None)
+        facts = _facts(snapshot, files.out, files.err)
+        match event.event:
+            case EventKind.STARTED if event.attempt == job.issued:
+                self._hooks.job_started(job, facts)
+            case EventKind.ENDED if event.final:
+                self._hooks.job_ended(job, facts)
+            case EventKind.ALERT:
+                self._hooks.job_hangs(job, silence(snapshot, job, time.time()), facts)
 
 
-def _facts(snapshot: Snapshot, out: str | None = None, err: str | None = None) -> Variables:
+def _facts(snapshot: Snapshot, out: str = "", err: str | None = None) -> Variables:
     return {
-        "GPUTUI_OUT": out or "",
-        "GPUTUI_ERR": err or out or "",
+        "GPUTUI_OUT": out,
+        "GPUTUI_ERR": err or out,
         "GPUTUI_RUNNING": str(snapshot.running),
         "GPUTUI_WAITING": str(snapshot.not_begun),
         "GPUTUI_FAILED": str(snapshot.count(*FAILURES)),

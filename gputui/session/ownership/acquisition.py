@@ -344,7 +344,9 @@ class OwnerServer:
             return
         hooks = Hooks(owner.loop, settings, owner.paths.root, owner.journal.write)
         if hooks.wanted:
-            owner.on_turn.append(Reactions(hooks, owner.directories, owner.snapshot).look)
+            reactions = Reactions(hooks, owner.directories, owner.snapshot)
+            owner.saver.log.on_saved = reactions.note
+            owner.on_turn.append(reactions.look)
             owner.on_leaving.append(hooks.close)
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -49,6 +49,8 @@ class EventRecorder:
         self._saved = _known(scheduler)
         self.newest = newest
         """The number of the newest event in the store."""
+        self.on_saved: Callable[[Iterable[LoggedEvent]], None] = lambda events: None
+        """Callback for events that are durable now."""
 
     def collect(self, scheduler: Scheduler, now: float) -> list[tuple[int, LoggedEvent]]:
         """Return the events since the last call of `mark_saved`, with their numbers."""
@@ -71,6 +73,7 @@ class EventRecorder:
         self._saved = _known(scheduler)
         if events:
             self.newest = events[-1][0]
+            self.on_saved(event for _, event in events)
 
 
 def _job_events(before: Job | None, job: Job, now: float) -> Iterator[LoggedEvent]:

@@ -20,6 +20,7 @@ from gputui.session.config import Config
 from gputui.session.event_loop import Loop
 from gputui.session.hooks import Hook, HookRunner, Hooks, Reactions
 from gputui.session.job_directories import Directories
+from gputui.session.store.event_log import EventRecorder
 
 
 class Owner:
@@ -141,6 +142,8 @@ def test_a_hook_runs_after_the_end_is_saved_even_if_the_engine_does_not_respond(
     world = World("0")
     world.add()
     reactions = Reactions(hooks, Directories(str(owner.root)), world.scheduler.snapshot())
+    recorder = EventRecorder(world.scheduler, 0)
+    recorder.on_saved = reactions.note
     (job,) = world.start()
     world.do(EngineTrouble("Slurm not responding since"))
     world.end(job)
@@ -154,6 +157,7 @@ def test_a_hook_runs_after_the_end_is_saved_even_if_the_engine_does_not_respond(
         snapshot = replace(snapshot, changed=frozenset(), trouble=None, unavailable="")
     else:
         snapshot = replace(snapshot, trouble=snapshot.unavailable)
+    recorder.mark_saved(world.scheduler, recorder.collect(world.scheduler, 9.0))
     owner.do(lambda: reactions.look(snapshot))
     assert told(tmp_path / "seen")["GPUTUI_JOB_STATE"] == "succeeded"
 
