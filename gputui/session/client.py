@@ -12,12 +12,16 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gputui.session.control.connection import PATIENCE, ClientError, Connection, NoOwner, NoSession, fresh_id
-from gputui.session.messages import OwnerRequest
+from gputui.session.messages import EventPage, Events, OwnerRequest
 
 T = TypeVar("T")
 PRIVATE = ".gputui"
 PRIVATE_MODE = 0o040000
 """Type and permission bits of a directory that others may not access."""
+LONGEST_REQUEST = 20.0
+"""Seconds after which a request that waits for an event is repeated."""
+WITHOUT_OWNER = 2.0
+"""Seconds between requests for events while no scheduler runs. Each of them briefly takes the session's lock."""
 SILENT = 5.0
 """Seconds to wait for a silent owner before a read-only request is answered without it."""
 
@@ -74,6 +78,14 @@ class Client:
 
             self._tell_all(take_notices(self.private))
         return reply
+
+    def next_events(self, cursor: str, deadline: float | None = None, *, work: bool = False) -> EventPage:
+        """Wait for the events after the cursor. Return none if the deadline, or some time, is over first."""
+        left = LONGEST_REQUEST if deadline is None else min(LONGEST_REQUEST, max(0.0, deadline - time.monotonic()))
+        page = self.ask(Events(cursor, wait=left), work=work)
+        if not page.owned and not page.events:
+            time.sleep(min(WITHOUT_OWNER, left))
+        return page
 
     def _ask_repeatedly(self, request: OwnerRequest[T], *, work: bool) -> T:
         request_id, started = fresh_id(), time.monotonic()

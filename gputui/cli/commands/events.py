@@ -38,7 +38,6 @@ from gputui.session.client import Client
 from gputui.session.messages import (
     NOW,
     EventKind,
-    EventPage,
     Events,
     ListedJob,
     Listing,
@@ -50,11 +49,6 @@ from gputui.session.messages import (
     StatusQuestion,
 )
 from gputui.sources.values import duration
-
-LONGEST_REQUEST = 20.0
-"""Seconds after which a request that waits for an event is repeated."""
-WITHOUT_OWNER = 2.0
-"""Seconds between requests while no scheduler runs. Each of them briefly takes the session's lock."""
 
 
 def parser(subcommand: str) -> Parser:
@@ -116,7 +110,7 @@ def events(client: Client, options: Options) -> int:
             page = client.ask(Events(page.cursor))
         else:
             _check_reader()
-            page = _wait_for_page(client, page.cursor, None)
+            page = client.next_events(page.cursor)
 
 
 def _check_reader() -> None:
@@ -125,15 +119,6 @@ def _check_reader() -> None:
     poll.register(sys.stdout.fileno(), 0)
     if any(found & select.POLLERR for _, found in poll.poll(0)):
         raise BrokenPipeError
-
-
-def _wait_for_page(client: Client, cursor: str, deadline: float | None) -> EventPage:
-    """Return the next events after the cursor, or none if the deadline or some time is over."""
-    left = LONGEST_REQUEST if deadline is None else min(LONGEST_REQUEST, max(0.0, deadline - time.monotonic()))
-    page = client.ask(Events(cursor, wait=left))
-    if not page.owned and not page.events:
-        time.sleep(min(WITHOUT_OWNER, left))
-    return page
 
 
 # wait
@@ -224,7 +209,7 @@ class Waiter:
             self._check_scheduler(jobs, line)
             words = format_counts(Counter(job.state for job in jobs))
             line.show(f"{sum(job.state in ENDS for job in jobs)}/{len(jobs)} ended · {words}")
-            self._page = _wait_for_page(self._client, self._page.cursor, self._deadline)
+            self._page = self._client.next_events(self._page.cursor, self._deadline)
 
     def _jobs(self) -> list[PickedJob]:
         answer = self._client.ask(self._query)

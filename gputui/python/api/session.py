@@ -25,7 +25,7 @@ from gputui.session.client import Client, chosen
 from gputui.session.control.connection import ClientError, NoSession, fresh_id
 from gputui.session.environment import captured
 from gputui.session.errors import SessionError
-from gputui.session.messages import Commands, Follow, ListedJob, Listing, OwnerRequest, Show
+from gputui.session.messages import NOW, Commands, Events, Follow, ListedJob, Listing, OwnerRequest, Show
 from gputui.session.owner.requests import Load
 from gputui.sources.yielder import door_of
 
@@ -68,7 +68,6 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 AT_ONCE = 2000
-FIRST_NAP, LONGEST_NAP = 0.02, 0.5
 
 
 class Session:
@@ -165,13 +164,12 @@ class Session:
         """
         wanted = _ids(jobs) or list(self._added)
         deadline = None if timeout is None else time.monotonic() + timeout
-        nap, unfinished = FIRST_NAP, wanted
+        cursor, unfinished = self._ask(Events(NOW)).cursor, wanted
         while unfinished := self._unfinished(unfinished):
             if deadline is not None and time.monotonic() > deadline:
                 number = counted(len(wanted), "job", "jobs")
                 raise TimeoutError(f"{len(unfinished)} of {number} did not end within {timeout:g} s")
-            time.sleep(nap)
-            nap = min(LONGEST_NAP, nap * 1.5)
+            cursor = self._opened().next_events(cursor, deadline, work=self._start).cursor
         return self.results(*wanted)
 
     def _unfinished(self, ids: list[int]) -> list[int]:

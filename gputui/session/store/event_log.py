@@ -15,14 +15,13 @@ from gputui.core.scheduler import Scheduler
 from gputui.core.slots import Slot
 from gputui.core.snapshot import Snapshot
 from gputui.session.event_loop import Loop, Timer
-from gputui.session.messages import EventKind, EventPage, Events, LoggedEvent
+from gputui.session.messages import NOW, EventKind, EventPage, Events, LoggedEvent
 
 from .store import EventLogId, Store
 
 MOST_IN_PAGE = 1000
 LONGEST_WAIT = 20.0
 """Maximum number of seconds for which a request waits for an event. A client gives up only later."""
-NOW = "now"
 
 
 class _Known(Struct, frozen=True):
