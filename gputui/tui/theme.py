@@ -24,6 +24,8 @@ class LookTable:
     meanings: dict[str, str]
     load: tuple[str, str, str, str]
     others_load: tuple[str, str, str, str]
+    heat: tuple[str, str, str, str, str, str]
+    """The cells of a heat map from the worst to the best. Terminals without background colours show signs instead."""
     backgrounds: dict[str, str]
     rules: bool = False
 
@@ -37,6 +39,10 @@ DARK = LookTable(
     },
     load=("#355a3c", "#4d7c52", "#669e69", "#7fbf7f"),
     others_load=("#54406a", "#7a5b94", "#a077bf", "#c792ea"),
+    heat=(
+        "#d6dbe1 on #20292e", "#d6dbe1 on #24413a", "#d6dbe1 on #2b5a48", "#d6dbe1 on #2f6849", "#12161b on #7dbd8c",
+        "#12161b on #b6e3bf",
+    ),
     backgrounds={"band": "on #1b2128", "header": "on #232b34", "pause": "on #2c2415", "cursor": "bold on #1e3450"},
 )  # fmt: skip
 LIGHT = LookTable(
@@ -48,6 +54,10 @@ LIGHT = LookTable(
     },
     load=("#b5d6b9", "#88b88f", "#5a9964", "#2c7a39"),
     others_load=("#d6c1e4", "#b897cd", "#9a6bb7", "#7b3fa0"),
+    heat=(
+        "#1d2329 on #eef1ee", "#1d2329 on #d3e6d6", "#1d2329 on #afd2b5", "#1d2329 on #84b78d", "#1d2329 on #5fa06d",
+        "#ffffff on #1d7030",
+    ),
     backgrounds={"band": "on #eef0f2", "header": "on #e4e7ea", "pause": "on #f6ecd2", "cursor": "bold on #d3e3f6"},
 )  # fmt: skip
 _NO_BACKGROUNDS = {"band": "", "header": "", "pause": "", "cursor": "bold reverse"}
@@ -61,6 +71,7 @@ SIXTEEN = LookTable(
     },
     load=("green", "green", "green", "green"),
     others_load=("magenta", "magenta", "magenta", "magenta"),
+    heat=("none",) * 6,
     backgrounds=_NO_BACKGROUNDS,
     rules=True,
 )  # fmt: skip
@@ -70,6 +81,7 @@ SIXTEEN_LIGHT = LookTable(
     meanings={**SIXTEEN.meanings, "failure": "red", "best": "bold", "memory": "default"},
     load=SIXTEEN.load,
     others_load=SIXTEEN.others_load,
+    heat=SIXTEEN.heat,
     backgrounds=_NO_BACKGROUNDS,
     rules=True,
 )
@@ -82,6 +94,7 @@ PLAIN = LookTable(
     },
     load=("none", "none", "none", "none"),
     others_load=("dim", "dim", "dim", "dim"),
+    heat=SIXTEEN.heat,
     backgrounds=_NO_BACKGROUNDS,
     rules=True,
 )  # fmt: skip
@@ -122,6 +135,13 @@ class Look(StrEnum):
     OTHERS_1 = "others 1"
     OTHERS_2 = "others 2"
     OTHERS_3 = "others 3"
+    # The cells of a heat map from the worst to the best
+    HEAT_0 = "heat 0"
+    HEAT_1 = "heat 1"
+    HEAT_2 = "heat 2"
+    HEAT_3 = "heat 3"
+    HEAT_4 = "heat 4"
+    HEAT_5 = "heat 5"
     # Looks with the background of a band, for any line
     HEAD = "head"
     HEAD_PAST = "head past"
@@ -136,6 +156,7 @@ class Look(StrEnum):
 
 LOADS = (Look.LOAD_0, Look.LOAD_1, Look.LOAD_2, Look.LOAD_3)
 OTHERS_LOADS = (Look.OTHERS_0, Look.OTHERS_1, Look.OTHERS_2, Look.OTHERS_3)
+HEAT = (Look.HEAT_0, Look.HEAT_1, Look.HEAT_2, Look.HEAT_3, Look.HEAT_4, Look.HEAT_5)
 
 
 def bold(look: Look) -> Look:
@@ -205,6 +226,7 @@ def palette_of(theme: str) -> Palette:
             styles[look] = Style.parse(table.meanings[meaning]) + page + Style.parse(more)
     styles |= {look: Style.parse(written) + page for look, written in zip(LOADS, table.load, strict=True)}
     styles |= {look: Style.parse(written) + page for look, written in zip(OTHERS_LOADS, table.others_load, strict=True)}
+    styles |= {look: page + Style.parse(written) for look, written in zip(HEAT, table.heat, strict=True)}
     styles |= {Look.HEAD: styles[Look.BOLD] + grounds["band"], Look.HEAD_PAST: styles[Look.PAST] + grounds["band"]}
     styles |= _lined_bars(styles) if table.rules else _filled_bars(styles)
     return Palette(styles, **grounds, rules=table.rules)

@@ -16,8 +16,9 @@ from gputui.core.snapshot import Snapshot
 from gputui.core.spans import RecordedSpan, SpanKind
 
 from .consumption import Consumption, GroupConsumption, by_group, consumption, uses
-from .failures import FailureGroup, failure_groups, learn_parameters
+from .failures import FailureGroup, failure_groups, has_failed, learn_parameters
 from .format import natural_order, result_text
+from .heat_map import HeatCell, HeatMap, heat_maps
 from .results_table import (
     ParameterEffect,
     ResultsRow,
@@ -98,6 +99,8 @@ class Summary(Struct, frozen=True):
     """Other users, each with the seconds for which they used GPUs of the session."""
     table: ResultsTable
     effects: tuple[ParameterEffect, ...]
+    maps: tuple[HeatMap, ...]
+    """The heat maps of pairs of parameters, those with the largest effects first."""
     noise: float | None
     """The median spread of the results of jobs that differ only in their seed, or None."""
     failures: tuple[FailureGroup, ...]
@@ -154,6 +157,11 @@ def summarize(
     ended = None if snapshot.running else max((attempt.ended for _, attempt in attempts), default=None)
     until = ended if ended is not None else now
     used = consumption(uses(jobs, until))
+    shown = effects(table)
+    failed = [
+        {effect.name: value for effect in shown if (value := parameters.value(job, effect.name)) is not None}
+        for job in jobs if shown and has_failed(job)
+    ]  # fmt: skip
     succeeded = sorted((job.attempts[-1].seconds, job.id) for job in jobs if isinstance(job.state, Succeeded))
     failures = tuple(failure_groups(snapshot, parameters))
     return Summary(
@@ -176,7 +184,8 @@ def summarize(
         paused=_within((span for span in spans if span.kind is SpanKind.PAUSE), began, until),
         external_processes=tuple(_external_use(spans, began, until, lambda span: span.user)),
         table=table,
-        effects=effects(table),
+        effects=shown,
+        maps=heat_maps(table, shown, failed),
         noise=noise_of_seeds(table),
         failures=failures,
         longest=(succeeded[-1][1], succeeded[-1][0]) if succeeded else None,
@@ -285,11 +294,14 @@ def brief_lines(summary: Summary, now: float) -> list[str]:
     return lines
 
 
-def summary_lines(summary: Summary, now: float) -> list[str]:
-    """Return the lines of the whole summary."""
+def summary_lines(summary: Summary, now: float, heat_map: HeatMap | None = None) -> list[str]:
+    """Return the lines of the whole summary. `heat_map` is shown instead of the first one."""
+    shown = heat_map or next(iter(summary.maps), None)
     lines = [headline(summary)]
     lines += [since_line(summary.since, summary, now)] if summary.since is not None else []
-    lines += [*_best(summary), *_effects(summary), *_failures(summary), *_times(summary)]
+    lines += [*_best(summary), *_effects(summary)]
+    lines += _map(summary, shown) if shown is not None else ()
+    lines += [*_failures(summary), *_times(summary)]
     return lines
 
 
@@ -382,6 +394,32 @@ def _effect(effect: ParameterEffect, table: ResultsTable, scale: tuple[float, fl
         yield f"{value.value:{width}}  {value.count:>4}{best:>{digits}}{median:>{max(digits, 8)}}  {drawn.rstrip()}"
     if effect.more:
         yield f"and {counted(effect.more, 'value', 'values')} more"
+
+
+def _map(summary: Summary, heat_map: HeatMap) -> Iterator[str]:
+    metric = summary.table.metric.name if summary.table.metric is not None else ""
+    yield ""
+    yield f"median {metric} by {heat_map.title} (★ best, n runs, ✗ failed)"
+    lines = [
+        [cell_words(cell, summary.table, is_best=(row, column) == heat_map.best) for column, cell in enumerate(cells)]
+        for row, cells in enumerate(heat_map.cells)
+    ]
+    titles = [f"{heat_map.columns.title}={value}" for value in heat_map.columns.values]
+    widths = [max(map(len, column)) for column in zip(titles, *lines, strict=True)]
+    first = max(len(heat_map.rows.title), *map(len, heat_map.rows.values))
+    for name, words in zip((heat_map.rows.title, *heat_map.rows.values), (titles, *lines), strict=True):
+        yield f"  {name:>{first}}   {'   '.join(map(str.ljust, words, widths))}".rstrip()
+
+
+def cell_words(cell: HeatCell, table: ResultsTable, *, is_best: bool) -> str:
+    """Format a cell of a heat map: `★0.6730 n 2  1 ✗`."""
+    median = "" if cell.median is None else f"{'★' if is_best else ' '}{format_result(cell.median, table)}"
+    return f"{median} {count_words(cell)}".rstrip()
+
+
+def count_words(cell: HeatCell) -> str:
+    """Format how many jobs are in a cell: `n 2`, `n 1  1 ✗`, or an empty string if there are none."""
+    return "  ".join([f"n {cell.runs}"] * (cell.runs > 0) + [f"{cell.failed} ✗"] * (cell.failed > 0))
 
 
 def range_cells(effect: ValueEffect, scale: tuple[float, float], cells: int, *, is_down: bool) -> str:

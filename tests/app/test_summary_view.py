@@ -11,6 +11,7 @@ from textual.events import Key, MouseMove, Paste
 from gputui.core.job import StateName
 from gputui.session.saved_state import save_tui_seen as note_look
 from gputui.session.saved_state import tui_seen_at as last_look
+from gputui.tui.dialogs.forms import SweepForm
 from gputui.tui.views import summary
 from gputui.tui.views.summary import SummaryView
 
@@ -169,3 +170,40 @@ async def test_the_end_of_the_last_job_does_not_interrupt_typing(stage: Stage) -
     await stage.told("= shows the summary")
     assert stage.screen is main
     assert main.filter_bar.display
+
+
+@on_stage()
+async def test_a_cell_of_the_heat_map_proposes_a_sweep_around_it(stage: Stage) -> None:
+    await swept(stage)
+    before = len(stage.snapshot.jobs)
+    await stage.press("equals_sign")
+    await stage.shows("lr × seed")
+    assert "★0.0000" in stage.text
+    await stage.press("right")
+    await stage.shows("sweep around it: lr 0.009 0.03 0.09 × seed 0")
+    await stage.press("right", "up")
+    await stage.shows("lr=0.3 seed=1")
+    await stage.press("up")
+    await stage.shows("Details of #")
+    await stage.press("right", "enter")
+    form = stage.screen
+    assert isinstance(form, SweepForm)
+    assert (form._pattern.value, form._parameters.text) == (
+        "python3 train.py --lr {lr} --seed {seed}", "lr 0.009 0.03 0.09\nseed 0",
+    )  # fmt: skip
+    assert len(stage.snapshot.jobs) == before, "nothing is added before the form is confirmed"
+    await stage.press("ctrl+s")
+    await stage.until(lambda: len(stage.snapshot.jobs) == before + 3, "the sweep was added")
+
+
+@on_stage(size=(80, 24))
+async def test_other_parameters_are_chosen_with_p(stage: Stage) -> None:
+    (stage.directory / "train.py").write_text(PROGRAM)
+    await stage.add(
+        *(f"{train(lr, seed)} {bs}" for lr in (0.3, 0.03) for seed in (0, 1) for bs in ("--bs 1", "--bs 2"))
+    )
+    await stage.until(lambda: all(results_of(stage, job) for job in range(8)), "all results were read")
+    await stage.press("equals_sign")
+    for parameters in ("lr × bs", "lr × seed", "bs × seed", "lr × bs"):
+        await stage.shows(parameters)
+        await stage.press("p")

@@ -15,8 +15,10 @@ from gputui.core.job import JobId, StateName
 from gputui.core.results import Direction
 from gputui.logs.plain import plain
 from gputui.session.owner.requests import ResultsQuestion, SummaryQuestion
+from gputui.views.consumption import Consumption, GroupConsumption
 from gputui.views.failures import FailureGroup
 from gputui.views.format import result_text
+from gputui.views.heat_map import HeatMap, find_map
 from gputui.views.results_table import ParameterEffect, ResultsRow, ResultsTable
 from gputui.views.status import StatusWord
 from gputui.views.summary import DeviceTime, SinceLeft, Summary, summary_lines
@@ -32,10 +34,11 @@ def parser(subcommand: str) -> Parser:
         parser = Parser(
             subcommand,
             "Summarize the session: counts, times, best jobs, effect of each parameter, failures by error.",
-            usage="summary [--metric NAME] [--json]",
-            examples="gputui summary\ngputui summary --metric 'val_acc max'",
+            usage="summary [--metric NAME] [--by A,B] [--json]",
+            examples="gputui summary\ngputui summary --metric 'val_acc max'\ngputui summary --by lr,bs",
         )
         parser.add_metric()
+        parser.add_argument("--by", metavar="A,B", help="the two parameters of the map of medians")
         parser.add_common("json", "session")
         return parser
     parser = Parser(
@@ -55,7 +58,8 @@ def parser(subcommand: str) -> Parser:
 def work(options: Options) -> int:
     if options.subcommand == "summary":
         summary = find_session(options).ask(SummaryQuestion(options.metric))
-        return print_answer(lambda: summary_answer(summary), lambda fmt: summary_text(summary, fmt))
+        heat_map = chosen_map(summary, options.by) if options.by is not None else None
+        return print_answer(lambda: summary_answer(summary, heat_map), lambda fmt: summary_text(summary, fmt, heat_map))
     if options.csv and options.json:
         refuse("use either --csv or --json")
     if options.top is not None and options.top < 1:
@@ -92,6 +96,7 @@ class ResultShown(Struct, frozen=True):
     beside: dict[str, float | None]
     seconds: float | None
     gpus: tuple[str, ...]
+    used: Consumption
     not_finite: str
 
     @staticmethod
@@ -168,8 +173,19 @@ def _cells(row: ResultsRow, number: int, results: ResultsTable, others: tuple[st
 # summary
 
 
-def summary_text(summary: Summary, fmt: OutputFormat) -> list[str]:
-    first, *lines = [fmt.cut(plain(line)) for line in summary_lines(summary, time.time())]
+def chosen_map(summary: Summary, by: str) -> HeatMap:
+    """Return the heat map of two parameters written as `lr,bs`."""
+    names = [name.strip() for name in by.split(",")]
+    found = find_map(summary.maps, names) if len(names) == 2 else None
+    if found is None:
+        titles = dict.fromkeys(axis.title for each in summary.maps for axis in (each.rows, each.columns))
+        known = f"use two of {', '.join(titles)}" if titles else "no two parameters with results differ"
+        refuse(f"--by {by}: {plain(known)}")
+    return found
+
+
+def summary_text(summary: Summary, fmt: OutputFormat, heat_map: HeatMap | None) -> list[str]:
+    first, *lines = [fmt.cut(plain(line)) for line in summary_lines(summary, time.time(), heat_map)]
     return [fmt.paint(first, "1"), *lines]
 
 
@@ -188,10 +204,14 @@ class SummaryAnswer(Struct, frozen=True):
     until: float
     ended: float | None
     gpu_seconds: float
+    used: Consumption
+    runs: int
+    groups: tuple[GroupConsumption, ...]
     devices: tuple[DeviceTime, ...]
     paused: float
     external_processes: tuple[tuple[str, float], ...]
     effects: tuple[ParameterEffect, ...]
+    maps: tuple[HeatMap, ...]
     noise: float | None
     failures: tuple[FailureGroup, ...]
     longest: tuple[JobId, float] | None
@@ -204,8 +224,10 @@ class SummaryAnswer(Struct, frozen=True):
     best: list[ResultShown]
 
 
-def summary_answer(summary: Summary) -> SummaryAnswer:
+def summary_answer(summary: Summary, heat_map: HeatMap | None) -> SummaryAnswer:
     same = {name: getattr(summary, name) for name in SummaryAnswer.__struct_fields__ if name not in ("metric", "best")}
+    if heat_map is not None:
+        same["maps"] = (heat_map,)
     return SummaryAnswer(metric=_metric(summary.table), best=[ResultShown.of(row) for row in summary.best], **same)
 
 

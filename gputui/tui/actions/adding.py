@@ -82,16 +82,20 @@ def load(main: MainScreen, specs: tuple[JobSpec, ...], origin: str) -> None:
 
 
 def sweep(main: MainScreen) -> None:
-    from gputui.tui.dialogs.forms import SweepForm
-
     job = main.snapshot[main.table.cursor] if main.table.cursor is not None else None
+    ask_sweep(main, pattern_of(job.spec.command) if job is not None else "")
+
+
+def ask_sweep(main: MainScreen, pattern: str, values: str = "", cwd: str | None = None) -> None:
+    """Open the form for a sweep. `values` has one parameter with its values per line. `cwd` is where the jobs run."""
+    from gputui.tui.dialogs.forms import SweepForm
 
     def answered(sweep: Sweep | None) -> None:
         if sweep is not None:
-            jobs = specs(sweep, cwd=os.getcwd(), environment="", group="sweep")
+            jobs = specs(sweep, cwd=cwd or os.getcwd(), environment="", group="sweep")
             main.with_session(lambda: load(main, jobs, "sweep"))
 
-    main.ask(SweepForm(pattern_of(job.spec.command) if job is not None else ""), answered)
+    main.ask(SweepForm(pattern, values), answered)
 
 
 def edit(main: MainScreen) -> None:

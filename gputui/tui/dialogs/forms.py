@@ -78,11 +78,11 @@ class SweepForm(Form[Sweep | None]):
         Binding("ctrl+t", "insert_fields", show=False, priority=True),
     ]
 
-    def __init__(self, pattern: str = "") -> None:
+    def __init__(self, pattern: str = "", values: str = "") -> None:
         super().__init__("Add a sweep")
         self._pattern = text_input(pattern, "python train.py --lr {lr} --bs {bs}", "pattern")
         self._parameters = TextArea(
-            "", id="parameters", compact=True, soft_wrap=False, tab_behavior="focus", placeholder=VALUES_HINT
+            values, id="parameters", compact=True, soft_wrap=False, tab_behavior="focus", placeholder=VALUES_HINT
         )
         self._samples = text_input("", "all · or a number to sample at random", "samples")
         self._shuffled = False

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 from textual import on
@@ -20,16 +20,21 @@ from gputui.core.snapshot import Snapshot
 from gputui.core.spans import RecordedSpan
 from gputui.logs.plain import plain
 from gputui.session.saved_state import save_tui_seen, tui_seen_at
+from gputui.sources.sweep import pattern_of, with_field
+from gputui.tui.actions.adding import ask_sweep
 from gputui.tui.actions.table import view_bindings
 from gputui.tui.chrome import LinesView, Offer, OfferedKeys
 from gputui.tui.layout import Pane
-from gputui.tui.text import Column, Line, Piece, Pieces, beside, blank, heading, table
-from gputui.tui.theme import STEPS, Ground, Look, bold
+from gputui.tui.text import BAR, Column, Line, Piece, Pieces, beside, blank, fit, heading, table
+from gputui.tui.theme import HEAT, STEPS, Ground, Look, bold, palette_of
 from gputui.views.failures import learn_parameters
+from gputui.views.format import cut
+from gputui.views.heat_map import HeatMap, around, find_map
 from gputui.views.results_table import ParameterEffect, ResultsRow, ValueEffect, compared, scale_of
 from gputui.views.status import StatusWord, queue_status
 from gputui.views.summary import (
     Summary,
+    count_words,
     ended_at,
     format_result,
     not_finite_lines,
@@ -259,13 +264,27 @@ def _value(effect: ValueEffect, summary: Summary, scale: tuple[float, float], di
 TWO_COLUMNS = 110
 
 
-def summary_rows(summary: Summary, cursor: JobId | None, size: tuple[int, int], now: float, page: str) -> list[Line]:
+class MapScene(NamedTuple):
+    """The heat map that is shown, and what its cells look like."""
+
+    heat_map: HeatMap
+    cursor: tuple[int, int] | None
+    """Row and column of the cell under the cursor, or None if the cursor is on a job."""
+    signs: bool
+    """Whether cells have signs, because the terminal has no background colours."""
+    others: bool
+    """Whether there are maps of other parameters."""
+
+
+def summary_rows(
+    summary: Summary, cursor: JobId | None, scene: MapScene | None, size: tuple[int, int], now: float, page: str
+) -> list[Line]:
     """Return the lines. `size` contains the visible columns and rows. `page` is the file name for a report."""
     width, height = size
     half = width // 2 if width >= TWO_COLUMNS else width
     first = [Line(), *facts(summary, width, now), Line()]
     rest = best_rows(summary, cursor, width)
-    rest += _effects(summary, half, width)
+    rest += _effects(summary, scene, half, width)
     rest += _ends(summary, half, width)
     since = _since(summary, now)
     ways = ("as text: gputui summary", f"as a page: gputui report -o {page}", "as a table: gputui results --csv")
@@ -315,18 +334,94 @@ def _idle_reasons(summary: Summary) -> list[str]:
     return held + ([f"{duration_words(summary.paused)} paused"] if summary.paused >= 60 else [])
 
 
-def _effects(summary: Summary, half: int, width: int) -> list[Line]:
+def _effects(summary: Summary, scene: MapScene | None, half: int, width: int) -> list[Line]:
+    """Return the heat map and the effects of single parameters, side by side if there is room."""
     blocks = effect_blocks(summary, half - 1)
     if not blocks:
         return []
     metric = plain(summary.table.metric.name) if summary.table.metric is not None else ""
     jobs = counted(len(compared(summary.table)), "successful job", "successful jobs")
-    band = heading((" By parameter", Look.TEXT), (f"   {metric} of {jobs}", Look.PAST))
-    columns: list[list[Pieces]] = [[] for _ in range(2 if half < width else 1)]
-    for block in blocks:
-        shortest = min(columns, key=len)
-        shortest += [[], *block] if shortest else block
-    return [band, *_side_by_side(columns, half), Line()]
+    title: list[Piece] = [(" By parameter", Look.TEXT), (f"   {metric} of {jobs}", Look.PAST)]
+    if scene is None or half == width:
+        columns: list[list[Pieces]] = [[] for _ in range(2 if half < width else 1)]
+        for block in blocks:
+            shortest = min(columns, key=len)
+            shortest += [[], *block] if shortest else block
+        rows = [heading(*title), *_side_by_side(columns, half), Line()]
+        if scene is None:
+            return rows
+        return [heading(*map_title(scene, metric)), *map(Line, map_lines(summary, scene, width - 2)), Line(), *rows]
+    band = heading(*fit(map_title(scene, metric), half), *title)
+    effects: list[Pieces] = [line for block in blocks for line in (*block, [])]
+    return [band, *_side_by_side([map_lines(summary, scene, half - 2), effects[:-1]], half), Line()]
+
+
+# The heat map
+
+MOST_CELL, LEAST_CELL = 12, 9
+_HEAT_SIGNS = "▁▂▃▄▅▆"
+
+
+def map_title(scene: MapScene, metric: str) -> list[Piece]:
+    look = Look.TEXT if scene.cursor is None else Look.TITLE
+    keys = "   p  other parameters" if scene.others else ""
+    return [(" ", Look.TEXT), (plain(scene.heat_map.title), look), (f"   median {metric}{keys}", Look.PAST)]
+
+
+def map_lines(summary: Summary, scene: MapScene, width: int) -> list[Pieces]:
+    """Return the lines of a heat map: two for each row of cells, then what the cell under the cursor contains."""
+    heat_map = scene.heat_map
+    names = [plain(value) for value in heat_map.rows.values]
+    first = min(14, max(cell_len(plain(heat_map.rows.title)), *map(cell_len, names))) + 3
+    room = max(LEAST_CELL, min(MOST_CELL, (width - first) // len(heat_map.columns.values) - 1))
+    shown = max(1, (width - first) // (room + 1))
+    start = max(0, scene.cursor[1] - shown + 1) if scene.cursor is not None else 0
+    columns = range(start, min(len(heat_map.columns.values), start + shown))
+    values = [plain(heat_map.columns.values[column]) for column in columns]
+    title = f"{plain(heat_map.columns.title)}="
+    titles = [title + value if cell_len(title + value) <= room else cut(value, room) for value in values]
+    head: list[Piece] = [(f"{set_cell_size(plain(heat_map.rows.title).rjust(first - 2), first - 2)}  ", Look.PAST)]
+    lines: list[Pieces] = [
+        head + [(set_cell_size(cut(title, room).center(room), room + 1), Look.PAST) for title in titles]
+    ]
+    for row, name in enumerate(names):
+        above: list[Piece] = [(f"{set_cell_size(cut(name, first - 3).rjust(first - 2), first - 2)} ", Look.TEXT)]
+        below: list[Piece] = [(" " * (first - 1), Look.TEXT)]
+        for column in columns:
+            cell, at_cursor = heat_map.cells[row][column], scene.cursor == (row, column)
+            look = HEAT[cell.shade] if cell.median is not None else Look.PAST
+            sign = _HEAT_SIGNS[cell.shade] if scene.signs and cell.median is not None else ""
+            star = "★" if heat_map.best == (row, column) else ""
+            median = f"{star}{sign}{format_result(cell.median, summary.table)}" if cell.median is not None else ""
+            bar: Piece = (BAR, Look.MARK) if at_cursor else (" ", Look.TEXT)
+            above += [bar, (f"{median:^{room}}", look)]
+            below += [bar, (f"{count_words(cell):^{room}}", look)]
+        lines += [above, below]
+    return lines + (_cell_facts(summary, heat_map, *scene.cursor) if scene.cursor is not None else [])
+
+
+def _cell_facts(summary: Summary, heat_map: HeatMap, row: int, column: int) -> list[Pieces]:
+    """Return lines about the cell under the cursor and the sweep that Enter proposes."""
+    rows, columns = heat_map.rows, heat_map.columns
+    pair = f"{rows.title}={rows.values[row]} {columns.title}={columns.values[column]}"
+    best = best_in_cell(summary, heat_map, (row, column))
+    facts = f"   best {format_result(best.best, summary.table)} #{best.job}" if best is not None else ""
+    values = [f"{axis.title} {' '.join(around(axis, index))}" for axis, index in ((rows, row), (columns, column))]
+    jobs = len(around(rows, row)) * len(around(columns, column))
+    hours = summary.used.gpu_hours / max(1, summary.runs) * jobs
+    cost = f", ≈ {gpu_time(hours * HOUR)}" if hours else ""
+    return [
+        [(f" {plain(pair)}", Look.BOLD), (facts, Look.PAST)],
+        [(" Enter", Look.BOLD), (f" sweep around it: {plain(' × '.join(values))}", Look.PAST)],
+        [(f"       {counted(jobs, 'job', 'jobs')}{cost}; asks first", Look.PAST)],
+    ]
+
+
+def best_in_cell(summary: Summary, heat_map: HeatMap, cell: tuple[int, int]) -> ResultsRow | None:
+    """Return the best of the succeeded jobs in a cell, or None if there are none."""
+    pair = heat_map.rows.values[cell[0]], heat_map.columns.values[cell[1]]
+    names = heat_map.rows.name, heat_map.columns.name
+    return next((row for row in compared(summary.table) if tuple(map(row.params.get, names)) == pair), None)
 
 
 def _side_by_side(columns: Sequence[Sequence[Pieces]], half: int) -> list[Line]:
@@ -454,6 +549,10 @@ class SummaryView(FullView):
         self._next_at = 0.0
         self._computing = False
         self._cursor = 0
+        self._map: tuple[str, str] | None = None
+        """The parameters of the heat map that is shown, or None for the first map."""
+        self._cell: tuple[int, int] | None = None
+        """The cell under the cursor, or None if the cursor is on a job."""
 
     def body(self) -> ComposeResult:
         yield self.rows
@@ -496,10 +595,29 @@ class SummaryView(FullView):
         page = os.path.basename(self.main.bridge.root or "report").removesuffix("_run") + ".html"
         job = self.job
         size = (self.size.width, max(1, self.rows.size.height))
-        self.rows.show(summary_rows(self.summary, job, size, self.main.now(), plain(page)))
+        scene = None
+        if (heat_map := self._heat_map()) is not None:
+            signs = palette_of(self.app.theme).rules
+            scene = MapScene(heat_map, self._cell, signs, others=len(self.summary.maps) > 1)
+        lines = summary_rows(self.summary, job, scene, size, self.main.now(), plain(page))
+        marked = [number for number, line in enumerate(lines) if any(look is Look.MARK for _, look in line.pieces)]
+        if marked and heat_map is not None and self._cell is not None:  # show what is below the map as well
+            last = marked[0] + 2 * (len(heat_map.rows.values) - self._cell[0]) + 2
+            self.rows.show(lines, (marked[0], last))
+        else:
+            self.rows.show(lines)
+
+    def _heat_map(self) -> HeatMap | None:
+        """Return the heat map that is shown, or None if there is none."""
+        maps = self.summary.maps if self.summary is not None else ()
+        chosen = find_map(maps, self._map) if self._map is not None else None
+        return chosen or next(iter(maps), None)
 
     @property
     def job(self) -> JobId | None:
+        """The job under the cursor, or None if the cursor is in the heat map."""
+        if self._cell is not None:
+            return None
         best = self.summary.best if self.summary is not None else ()
         return best[min(self._cursor, len(best) - 1)].job if best else None
 
@@ -511,6 +629,10 @@ class SummaryView(FullView):
 
     def offers(self) -> OfferedKeys:
         row: list[Offer] = [("details", f"Details of #{self.job}")] if self.job is not None else []
+        if self._cell is not None:
+            row = [("details", "Sweep around"), ("cell_right", "Cell")]
+        if self.summary is not None and len(self.summary.maps) > 1:
+            row.append(("other_parameters", "Parameters"))
         if self.summary is not None and self.summary.failed:
             row.append(("rerun_failed", f"Rerun {self.summary.failed:,} failed"))
         row += [("metric", "Metric")] if self.summary is not None and self.summary.table.rows else []
@@ -520,10 +642,69 @@ class SummaryView(FullView):
     # Keys
 
     def action_move(self, by: int) -> None:
+        """Move the cursor through the best jobs and then through the rows of the heat map."""
         best = len(self.summary.best) if self.summary is not None else 0
-        self._cursor = max(0, min(self._cursor + by, best - 1))
+        heat_map = self._heat_map()
+        rows = len(heat_map.rows.values) if heat_map is not None else 0
+        place = self._cursor if self._cell is None else best + self._cell[0]
+        place = max(0, min(place + by, best + rows - 1))
+        column = self._cell[1] if self._cell is not None else heat_map.best[1] if heat_map is not None else 0
+        self._cell = (place - best, column) if place >= best else None
+        self._cursor = min(place, best - 1)
         self._show()
         self.paint_footer()
+
+    def act_cell_left(self) -> None:
+        self._move_sideways(-1)
+
+    def act_cell_right(self) -> None:
+        self._move_sideways(1)
+
+    def _move_sideways(self, by: int) -> None:
+        """Move the cursor to another column of the heat map, or into the map if it is not there yet."""
+        heat_map = self._heat_map()
+        if heat_map is None:
+            return
+        if self._cell is None:
+            self._cell = heat_map.best
+        else:
+            row, column = self._cell
+            self._cell = row, max(0, min(column + by, len(heat_map.columns.values) - 1))
+        self._show()
+        self.paint_footer()
+
+    def act_other_parameters(self) -> None:
+        """Show the heat map of the next pair of parameters."""
+        maps = self.summary.maps if self.summary is not None else ()
+        if not maps or (heat_map := self._heat_map()) is None:
+            return
+        following = maps[(maps.index(heat_map) + 1) % len(maps)]
+        self._map = following.rows.name, following.columns.name
+        self._cell = following.best if self._cell is not None else None
+        self._show()
+        self.paint_footer()
+
+    def act_details(self) -> None:
+        """Show the details of the job under the cursor, or the form for a sweep around the cell under the cursor."""
+        if self._cell is None:
+            self.main.acts["details"](self.main)
+        elif self.main.read_only:
+            self.main.say("this view is read-only")
+        else:
+            self._sweep_around(self._cell)
+
+    def _sweep_around(self, cell: tuple[int, int]) -> None:
+        heat_map = self._heat_map()
+        best = best_in_cell(self.summary, heat_map, cell) if self.summary is not None and heat_map is not None else None
+        best = best or (self.summary.best[0] if self.summary is not None else None)
+        if heat_map is None or best is None or best.job not in self.snapshot:
+            return
+        spec = self.snapshot[best.job].spec
+        pattern, lines = pattern_of(spec.command), []
+        for axis, index in ((heat_map.rows, cell[0]), (heat_map.columns, cell[1])):
+            pattern = with_field(pattern, axis.name) or pattern
+            lines.append(" ".join((axis.name, *around(axis, index))))
+        ask_sweep(self.main, pattern, "\n".join(lines), spec.cwd)
 
     def act_copy_summary(self) -> None:
         if self.summary is not None:

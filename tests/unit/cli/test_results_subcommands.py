@@ -56,6 +56,15 @@ def test_results_and_summary_of_a_sweep(swept: Session) -> None:
     assert "between seeds: 0.01" in text
     summed = json.loads(swept.call("summary", "--json").stdout)
     assert (summed["succeeded"], summed["failed"], summed["best"][0]["id"]) == (10, 2, 4)
+    assert "median val_loss by lr × model" in text
+    line = next(line for line in text.splitlines() if line.split()[:1] == ["1.0"] and "✗" in line)
+    assert line.split() == ["1.0", "★0.3383", "n", "2", "2", "✗"]
+    other = swept.call("summary", "--by", "seed,lr")
+    assert "median val_loss by lr × seed" in other.stdout
+    assert [
+        each["rows"]["name"] for each in json.loads(swept.call("summary", "--json", "--by", "lr,seed").stdout)["maps"]
+    ] == ["lr"]
+    assert "--by lr,net: use two of lr, model, seed" in swept.call("summary", "--by", "lr,net").stderr
     assert "--top: invalid number 'x'" in swept.call("results", "--top", "x").stderr
     refused = swept.call("results", "--metric", "nope")
     assert refused.returncode == 1

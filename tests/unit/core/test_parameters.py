@@ -15,6 +15,7 @@ from support.core import World, spec
 from gputui.core.job import Job, JobSpec, StateName
 from gputui.core.parameters import FLAG, parse_arguments, value_of, with_updated_params
 from gputui.core.results import Direction, MainMetric
+from gputui.views.heat_map import Axis, around, find_map, heat_maps
 from gputui.views.parameters import ParameterColumn, Parameters, Pattern, sort_key
 from gputui.views.results_table import ResultsRow, ResultsTable, compared, effects
 
@@ -320,3 +321,73 @@ def test_only_succeeded_jobs_count_for_effects() -> None:
     [rate] = effects(table)
     assert [(one.value, one.count, round(one.median, 6)) for one in rate.values] == [("0.1", 2, 0.3), ("0.01", 1, 0.5)]
     assert [one.job for one in compared(table)] == [0, 1, 2]
+
+
+# Heat maps
+
+
+def runs_of(*results: tuple[str, str, float]) -> ResultsTable:
+    """Succeeded jobs with lr, bs and val_loss."""
+    columns = tuple(ParameterColumn(name, name, is_number=True, width=4) for name in ("lr", "bs"))
+    rows = [
+        ResultsRow(number, "", "", StateName.SUCCEEDED, 1, {"lr": lr, "bs": bs}, loss, None, loss, {})
+        for number, (lr, bs, loss) in enumerate(results)
+    ]
+    rows.sort(key=lambda row: row.best or 0.0)
+    return ResultsTable(MainMetric("val_loss", Direction.DOWN), columns, (), tuple(rows), 2)
+
+
+SWEPT = [("0.1", "32", 0.9), ("0.1", "32", 0.7), ("0.1", "64", 0.6), ("0.01", "32", 0.3), ("0.01", "64", 0.2),
+         ("0.001", "64", 0.5)]  # fmt: skip
+
+
+def test_a_heat_map_has_medians_runs_failures_and_ranks() -> None:
+    table = runs_of(*SWEPT)
+    (swept,) = heat_maps(table, effects(table), [{"lr": "0.1", "bs": "64"}, {"lr": "0.001", "bs": "32"}, {"lr": "7"}])
+    assert (swept.title, swept.rows.values, swept.columns.values) == ("lr × bs", ("0.1", "0.01", "0.001"), ("32", "64"))
+    assert [[(cell.median, cell.runs, cell.failed) for cell in row] for row in swept.cells] == [
+        [(0.8, 2, 0), (0.6, 1, 1)],
+        [(0.3, 1, 0), (0.2, 1, 0)],
+        [(None, 0, 1), (0.5, 1, 0)],
+    ]
+    assert swept.best == (1, 1)
+    assert [[cell.shade for cell in row] for row in swept.cells] == [[1, 2], [4, 5], [0, 3]]
+
+
+def test_with_a_metric_to_maximize_high_cells_are_the_best() -> None:
+    table = replace(runs_of(*SWEPT), metric=MainMetric("acc", Direction.UP))
+    (swept,) = heat_maps(table, effects(table), [])
+    assert (swept.best, swept.cells[0][0].shade) == ((0, 0), 5)
+
+
+def test_one_parameter_or_an_unknown_direction_makes_no_heat_map() -> None:
+    one = runs_of(("0.1", "32", 0.9), ("0.01", "32", 0.2))
+    unknown = replace(runs_of(*SWEPT), metric=MainMetric("val_loss", Direction.UNKNOWN))
+    assert [heat_maps(table, effects(table), []) for table in (one, unknown)] == [(), ()]
+
+
+def test_a_heat_map_is_found_by_its_two_parameters_in_any_order() -> None:
+    table = runs_of(*SWEPT)
+    maps = heat_maps(table, effects(table), [])
+    assert find_map(maps, ["bs", "lr"]) == maps[0]
+    assert [find_map(maps, names) for names in (["lr", "lr"], ["lr"], ["lr", "net"])] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("values", "index", "proposed"),
+    [
+        (("0.1", "0.03", "0.01", "0.003"), 2, ("0.005", "0.01", "0.02")),
+        (("0.1", "0.03", "0.01", "0.003"), 0, ("0.05", "0.1", "0.2")),
+        (("32", "64", "128"), 1, ("48", "64", "96")),
+        (("64", "256"), 0, ("32", "64", "128")),
+        (("1", "2"), 0, ("1", "2")),
+        (("0.5", "0.6", "0.7"), 1, ("0.55", "0.6", "0.65")),
+        (("0", "1"), 0, ("0",)),
+        (("resnet", "vit"), 1, ("vit",)),
+        (("1e-3", "none"), 0, ("1e-3",)),
+    ],
+)
+def test_a_sweep_around_a_value_goes_half_a_step_to_both_sides(
+    values: tuple[str, ...], index: int, proposed: tuple[str, ...]
+) -> None:
+    assert around(Axis("x", "x", values), index) == proposed
