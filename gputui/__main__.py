@@ -72,7 +72,7 @@ def _main(arguments: list[str] | None) -> int:
         from gputui.cli.command import run_command
         from gputui.cli.commands.hosts import run_remote
 
-        return run_command(lambda: run_remote(words))
+        return run_command(lambda: run_remote(words), words)
     if words[:3] == ["daemon", "--wait", "--for"]:
         _let_owner_start(words[3:])
     if words and words[0] in SUBCOMMANDS:

@@ -33,6 +33,24 @@ class Answer(msgspec.Struct, frozen=True):
     """Time of the answer."""
 
 
+class HostShown(Struct, frozen=True):
+    host: str
+    trouble: str | None
+    status: MachineStatus | None
+
+
+class HostsAnswer(Struct, frozen=True):
+    hosts: list[HostShown]
+
+
+ANSWERS = {"hosts": HostsAnswer}
+"""The answer of `gputui hosts --json`, which is here because the command imports little."""
+
+
+def hosts_answer(answers: Iterable[Answer]) -> HostsAnswer:
+    return HostsAnswer([HostShown(answer.place.alias, answer.trouble or None, answer.status) for answer in answers])
+
+
 class Survey:
     """Watches machines until `close` is called. `on_answer` is called in one thread per machine."""
 

@@ -69,8 +69,8 @@ def work(options: Options) -> int:
 def answer_schema() -> dict[str, Any]:
     """Return the JSON schema of the answers of all commands, which the modules of the commands list in `ANSWERS`."""
     answers: dict[str, type] = {}
-    for module in sorted({"dry_run", *SUBCOMMANDS.values()}):
-        answers |= getattr(import_module(f"gputui.cli.{module}"), "ANSWERS", {})
+    for module in sorted({"cli.dry_run", "hosts.survey", *(f"cli.{module}" for module in SUBCOMMANDS.values())}):
+        answers |= getattr(import_module(f"gputui.{module}"), "ANSWERS", {})
     references, definitions = msgspec.json.schema_components(answers.values(), ref_template="#/$defs/{name}")
     sparse = {struct.__name__ for struct in _subclasses(Struct) if struct.__struct_config__.omit_defaults}
     for name in definitions.keys() - sparse:

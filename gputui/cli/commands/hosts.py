@@ -25,10 +25,10 @@ from gputui.cli.output import (
     refuse,
     say,
     table,
+    write,
 )
 from gputui.cli.parser import Options, Parser, argument_type
 from gputui.core.amounts import memory_of
-from gputui.hosts.machine import MachineStatus, collect_status
 from gputui.hosts.ssh import (
     ANY,
     FAILED,
@@ -47,7 +47,7 @@ from gputui.session.config import Config, load, user_file
 from . import reads_stdin
 
 if TYPE_CHECKING:
-    from gputui.hosts.machine import CardStatus
+    from gputui.hosts.machine import CardStatus, MachineStatus
     from gputui.hosts.survey import Answer
 
 COLUMNS = (
@@ -55,19 +55,6 @@ COLUMNS = (
     Column("used by", least=8), Column("sessions", least=12),
 )  # fmt: skip
 FASTEST = 0.5
-
-
-class HostShown(msgspec.Struct, frozen=True):
-    host: str
-    trouble: str | None
-    status: MachineStatus | None
-
-
-class HostsAnswer(msgspec.Struct, frozen=True):
-    hosts: list[HostShown]
-
-
-ANSWERS = {"hosts": HostsAnswer}
 
 
 def parser(subcommand: str) -> Parser:
@@ -106,15 +93,15 @@ def work(options: Options) -> int:
     places = _places(options, config)
     if options.live:
         return _live(options, places, config)
-    from gputui.hosts.survey import Answer, ask_all
+    from gputui.hosts.machine import collect_status
+    from gputui.hosts.survey import Answer, ask_all, hosts_answer
 
     if places:
         answers = ask_all(places, str(config.get("ssh")[0]))
     else:
         status = collect_status()
         answers = [Answer(HostPlace(status.host), status, at=time.time())]
-    hosts = [HostShown(answer.place.alias, answer.trouble or None, answer.status) for answer in answers]
-    print_answer(lambda: HostsAnswer(hosts), lambda fmt: render(answers, fmt))
+    print_answer(lambda: hosts_answer(answers), lambda fmt: render(answers, fmt))
     if not (places or options.here or JSON.on):
         say(f'showing this machine only: set hosts = ["lab7", "lab8"] in {user_file()}, or use --host')
     return 0 if any(answer.status is not None for answer in answers) else 1
@@ -136,6 +123,8 @@ def _print_here(every: float | None) -> int:
 
     `every`: seconds between two lines.
     """
+    from gputui.hosts.machine import collect_status
+
     JSON.answered = True
     while True:
         sys.stdout.write(msgspec.json.encode(collect_status()).decode() + "\n")
@@ -247,17 +236,22 @@ def _run_on(place: HostPlace, words: list[str], ssh: str, host: str, *, stdin: b
     # Otherwise ssh would read the standard input of a shell loop around this command.
     given = None if terminal or stdin else subprocess.DEVNULL
     try:
-        status = subprocess.call(ssh_words(place, words, ssh, terminal=terminal, host=host), stdin=given)
+        command = ssh_words(place, words, ssh, terminal=terminal, host=host)
+        errors = subprocess.PIPE if JSON.on else None  # so that ssh's own messages are not mixed with JSON
+        done = subprocess.run(command, stdin=given, stderr=errors, check=False)
+        status, complaint = done.returncode, (done.stderr or b"").decode("utf-8", "replace").strip()
     except KeyboardInterrupt:
         return INTERRUPTED
     except OSError as error:
         raise Exit(1, ssh_missing(ssh, error)) from None
     if status == FAILED:
-        raise Exit(UNREACHABLE, _link_failed(place.alias, host, words))
+        raise Exit(UNREACHABLE, f"{complaint}{'; ' * bool(complaint)}{_link_failed(place.alias, host, words)}")
     if status == NOT_THERE and not place.gputui:
-        say(f"install gputui on {place.alias}: {how_to_install()}")
-        say(f'or set its path: [host."{place.alias}"] gputui = "PATH" in {user_file()}')
-        return 1
+        path = f'set its path: [host."{place.alias}"] gputui = "PATH" in {user_file()}'
+        raise Exit(UNREACHABLE, f"install gputui on {place.alias}: {how_to_install()}; or {path}")
+    JSON.answered = True
+    if complaint:
+        write(sys.stderr, f"{complaint}\n")
     if place.directory and remember(place.alias, place.directory):
         say(f"--host {place.alias} now means the directory {place.directory}")
     return status

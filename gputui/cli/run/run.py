@@ -19,6 +19,7 @@ from gputui.core.snapshot import Snapshot
 from gputui.logs.plain import plain
 from gputui.process.machine import collect_rarely
 from gputui.process.watch import Wakeup
+from gputui.session import lock as locks
 from gputui.session.environment import captured, digest
 from gputui.session.event_loop import LOOK_AT_OWNER, OwnerGone, Ticket
 from gputui.session.loading import RerunRules
@@ -34,7 +35,14 @@ from gputui.views.status import any_can_start, starts_jobs
 from .inputs import STDIN, Inputs
 from .interrupts import LEAVING_COMMANDS, LeaveRequests, WayToLeave, ask_how_to_leave, describe_leaving
 from .jobs import CrashNotes, OngoingSources, RunAnswer, RunJobs, StdinReader, load_messages, report_tally, tally_jobs
-from .session_options import WantedSlots, begin_request, describe_slots, session_options, wanted_slots
+from .session_options import (
+    WantedSlots,
+    begin_request,
+    confirm_conflicts,
+    describe_slots,
+    session_options,
+    wanted_slots,
+)
 
 STREAM_EVERY = 0.1
 GATHER = 0.05
@@ -120,7 +128,11 @@ class RunOfJobs:
         if inputs.follows_stdin:
             drafts = parse_drafts(sys.stdin.buffer.read(), "standard input", Kind.COMMANDS)
             loads = (*loads, inputs.load_lines(drafts, self._environment))
-        opened = client.ask(OpenSession(begin_request(self._session, given_slots), loads))
+        begin, holder = begin_request(self._session, given_slots), locks.holder(paths)
+        if holder is not None and holder.kind in (OwnerKind.APP, OwnerKind.RUN) and locks.is_alive(holder.pid):
+            owned = AlreadyOwned(holder.kind, holder.pid)
+            begin = confirm_conflicts(client, owned, self._session, given_slots, yes=self._options.yes, ask=False)
+        opened = client.ask(OpenSession(begin, loads))
         for message in (describe_slots(opened.begun, given_slots.notice), *load_messages(opened.loaded)):
             if message:
                 self._reporter.say(message)

@@ -232,12 +232,12 @@ class Difference(Struct, frozen=True):
 
 
 def confirm_conflicts(
-    client: Client, owned: AlreadyOwned, options: SessionOptions, wanted: WantedSlots, *, yes: bool
+    client: Client, owned: AlreadyOwned, options: SessionOptions, wanted: WantedSlots, *, yes: bool, ask: bool = True
 ) -> Begin:
     """Return the changes to request from the owner after the user has agreed to them. Exit if the user disagrees.
 
     Only flags count here, because config files are for opening a session. `yes`: the user has already agreed on the
-    command line.
+    command line. `ask`: whether the user can be asked.
     """
     request = begin_request(options, wanted)
     named = {field: value for field, value in request.settings.items() if field in options.named}
@@ -246,7 +246,7 @@ def confirm_conflicts(
         return change
     current = _join([difference.current for difference in differences])
     sentence = f"{client.root} is open in gputui {owned.kind} (pid {owned.pid}) with {current}"
-    if not on_terminal():
+    if not (ask and on_terminal()):
         refuse(f"{sentence}: agree with -y, {_ways_out(differences)}")
     say(sentence)
     if not ask_yes_no(f"change to {_join([difference.wanted for difference in differences])}?"):

@@ -104,6 +104,7 @@ def test_beside_another_run_other_slots_and_directories_are_refused_with_the_way
     with session.running(jobs, gpus="0,1") as run:
         runs(session, run)
         done = session.run(more, gpus="2,3")
+        assert said(session.run("--dry-run", more, gpus="2,3")) == said(done)
         assert done.returncode == 2
         for words in (f"open in gputui run (pid {run.pid}) with other slots", "--output-dir", "gputui gpus '2 3'"):
             assert words in said(done)

@@ -15,6 +15,7 @@ from support.sessions import GPUTUI, Done, finished
 from support.sshd import Lab
 
 from gputui.cli.commands import SUBCOMMANDS, reads_stdin
+from gputui.cli.output import UNREACHABLE
 
 GIB = 1024**3
 
@@ -87,6 +88,18 @@ def test_a_directory_that_was_named_once_is_remembered_and_the_settings_win_over
     assert "no session" in gputui(lab, "--host", "lab7", "ls").stderr
 
 
+def test_with_json_the_answer_of_another_machine_and_an_unreachable_one_are_one_object_each(lab: Lab) -> None:
+    home = lab.machine("lab7")
+    lab.dead("lab9")
+    done = gputui(lab, "--host", "lab7", "sessions", "--json")
+    assert json.loads(done.stdout) == {"schema": 1, "sessions": []}, done
+    failed = gputui(lab, "--host", "lab7", "ls", "--json")
+    assert json.loads(failed.stderr)["error"] == "no-session", home
+    gone = gputui(lab, "--host", "lab9", "ls", "--json")
+    assert (gone.returncode, gone.stdout, json.loads(gone.stderr)["error"]) == (UNREACHABLE, "", "unreachable")
+    assert "Connection refused" in json.loads(gone.stderr)["message"]
+
+
 def test_words_after_two_dashes_belong_to_the_job(lab: Lab) -> None:
     done = gputui(lab, "add", "--no-start", "--", "serve", "--host", "0.0.0.0")
     assert done.returncode == 0, done
@@ -124,7 +137,7 @@ def test_a_host_without_gputui_gets_advice_to_install_it(lab: Lab) -> None:
     way = f"copy {checkout} there, then: pipx install ./{checkout.name}"
     assert f"gputui not found there: {way}" in gputui(lab, "hosts", "--host", "lab7").stdout
     done = gputui(lab, "--host", "lab7", "ls")
-    assert done.returncode == 1
+    assert done.returncode == UNREACHABLE
     assert f"install gputui on lab7: {way}" in done.stderr
     configure(lab, f'[host."lab7"]\ngputui = "{_own_program(lab)}"\n')
     assert gputui(lab, "--host", "lab7", "--version").returncode == 0
