@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -95,52 +95,102 @@ class Chart(NamedTuple):
     x_label: Callable[[float], str] | None = None
     marker_x: float | None = None
     """The position of a vertical line that marks the end of the data, or None for no line."""
+    since: float | None = None
+    """The left end of the x axis, or None for the first point."""
     until: float | None = None
-    """The right end of the x axis if it is known to be later than the last point."""
+    """The right end of the x axis. Points beyond both ends are not drawn."""
+    shows: tuple[float, ...] = ()
+    """Values that the y axis must contain, such as 0."""
+    log: bool = False
+    """Whether the y axis is logarithmic. This has no effect if a value is not positive."""
+    filled: bool = False
+    """Whether to fill the area below the curves. Their numbers become the shade, which is higher at the top."""
+    has_x_scale: bool = True
+    margin: int = 0
+    """Minimum width of the y scale, so that charts above each other are aligned."""
 
 
-class _Scale(NamedTuple):
-    low: float
+class _Axis(NamedTuple):
+    """A y axis."""
+
+    ticks: Mapping[int, float]
+    """The value of each row that has a label."""
+    row_of: Callable[[float], float]
+    """Returns the row of a value, with a fraction."""
     step: float
-    ticks: int
-    rows: int
-    """Number of rows between two ticks."""
+    """Distance between two labels, which decides how many decimals they have."""
+
+
+SHADES = 4
 
 
 def draw_chart(chart: Chart, width: int, height: int) -> list[list[ChartPiece]]:
     """Draw a chart as `height` lines, the last of which is the x scale. Return no lines if there is too little room."""
-    curves = [curve for curve in chart.curves if curve.points]
+    left, right = _x_range(chart)
+    curves = [curve._replace(points=_within(curve.points, left, right)) for curve in chart.curves]
+    curves = [curve for curve in curves if curve.points]
     if not curves or height < LEAST_ROWS or width < LEAST_COLUMNS:
         return []
-    rows = height - 1
-    scale = _scale(_value_range(curves, chart), rows)
-    ticks = [axis_number(scale.low + scale.step * tick, scale.step) for tick in range(scale.ticks + 1)]
-    margin = max(map(len, ticks)) + 1
+    rows = height - chart.has_x_scale
+    axis = _y_axis(_value_range(curves, chart, left, right), rows, log=chart.log)
+    ticks = {row: axis_number(value, axis.step) for row, value in axis.ticks.items()}
+    margin = max(chart.margin, *(len(text) + 1 for text in ticks.values()))
     ends = max((cell_len(curve.label) for curve in curves), default=0)
     columns = max(4, width - margin - (ends + 1 if ends else 0))
-    left = min(curve.points[0][0] for curve in curves)
-    right = max(max(curve.points[-1][0] for curve in curves), chart.until or -math.inf, chart.marker_x or -math.inf)
-    right = right if right > left else left + 1
     canvas = Canvas(columns, rows)
-    top = rows - 1 - scale.ticks * scale.rows
 
     def place(point: tuple[float, float]) -> tuple[int, int]:
         x = (point[0] - left) / (right - left) * (canvas.width - 1)
-        from_top = (scale.ticks - (point[1] - scale.low) / scale.step) * scale.rows + top
-        return round(x), round(max(-10_000.0, min(10_000.0, from_top)) * DOWN + 1.5)
+        return round(x), round(max(-10_000.0, min(10_000.0, axis.row_of(point[1]))) * DOWN + 1.5)
 
-    _draw(canvas, curves, place)
+    (_fill if chart.filled else _draw)(canvas, curves, place)
     upright = place((chart.marker_x, 0))[0] // ACROSS if chart.marker_x is not None else None
     names = _place_labels(curves, place, rows)
     chart_lines = []
     for row in range(rows):
-        number, off = divmod(row - top, scale.rows)
-        is_tick = off == 0 and row >= top
-        label = ticks[scale.ticks - number] if is_tick else ""
-        line: list[ChartPiece] = [(f"{label:>{margin - 1}} ", AXIS)]
-        line += _row(canvas, row, upright, grid=is_tick)
+        line: list[ChartPiece] = [(f"{ticks.get(row, ''):>{margin - 1}} ", AXIS)]
+        line += _row(canvas, row, upright, grid=row in ticks)
         chart_lines.append([*line, *([(" ", AXIS), names[row]] if row in names else [])])
+    if not chart.has_x_scale:
+        return chart_lines
     return [*chart_lines, [(" " * margin, AXIS), *_x_scale(left, right, columns, chart.x_label)]]
+
+
+def _x_range(chart: Chart) -> tuple[float, float]:
+    firsts = [curve.points[0][0] for curve in chart.curves if curve.points]
+    lasts = [curve.points[-1][0] for curve in chart.curves if curve.points]
+    left = chart.since if chart.since is not None else min(firsts, default=0.0)
+    right = chart.until if chart.until is not None else max(lasts, default=left)
+    right = max(right, chart.marker_x or right)
+    return left, right if right > left else left + 1
+
+
+def _within(points: Sequence[tuple[float, float]], left: float, right: float) -> list[tuple[float, float]]:
+    """Return the points between two positions, and where the curve crosses these."""
+    within = [point for point in points if left <= point[0] <= right]
+    if len(within) == len(points):
+        return within
+    for (x0, y0), (x1, y1) in pairwise(points):
+        for edge in (left, right):
+            if x0 < edge < x1:
+                within.append((edge, y0 + (y1 - y0) * (edge - x0) / (x1 - x0)))
+    return sorted(within)
+
+
+def _fill(
+    canvas: Canvas, curves: Sequence[ChartCurve], place: Callable[[tuple[float, float]], tuple[int, int]]
+) -> None:
+    """Fill the area below the curves. A gap much longer than usual between two points stays empty."""
+    for curve in curves:
+        places = [place(point) for point in curve.points if math.isfinite(point[1])]
+        steps = sorted(after[0] - before[0] for before, after in pairwise(places))
+        usual = max(1, steps[len(steps) // 2]) if steps else 1
+        for number, (x, top) in enumerate(places):
+            end = places[number + 1][0] if number + 1 < len(places) else x + usual
+            for column in range(x, max(x + 1, end if end - x <= 3 * usual else x + usual)):
+                for y in range(max(0, min(top, canvas.height - 1)), canvas.height):
+                    shade = round((canvas.rows - 1 - y // DOWN) * (SHADES - 1) / max(1, canvas.rows - 1))
+                    canvas.dot(column, y, shade)
 
 
 def _draw(
@@ -199,32 +249,68 @@ def _end_value(curve: ChartCurve) -> float:
 # Scales
 
 
-def _value_range(curves: Sequence[ChartCurve], chart: Chart) -> tuple[float, float]:
-    """Return the lowest and highest values to show. A few outliers at the bad end are left out."""
-    values = sorted(value for curve in curves for _, value in curve.points if math.isfinite(value))
+def _value_range(curves: Sequence[ChartCurve], chart: Chart, left: float, right: float) -> tuple[float, float]:
+    """Return the lowest and highest values to show. The range fits what comes after the first tenth of the x axis, and
+    the best and last values. A steep start enters from above or below, and a few outliers at the bad end are left out.
+    """
+    start = left if chart.filled else left + (right - left) / 10
+    points = [point for curve in curves for point in curve.points if math.isfinite(point[1])]
+    values = [value for x, value in points if x >= start] or [value for _, value in points]
+    values += [curve.best[1] for curve in curves if curve.best is not None and left <= curve.best[0] <= right]
+    values = sorted([*values, *chart.shows])
     if not values:
         return 0.0, 1.0
     low, high = values[0], values[-1]
     few = len(values) // 16
     if few and chart.down and high - low > 2 * (values[-1 - few] - low):
-        high = max(values[-1 - few], *(curve.points[-1][1] for curve in curves))
+        high = max(values[-1 - few], *(_end_value(curve) for curve in curves))
     return low, high
 
 
-def _scale(span: tuple[float, float], rows: int) -> _Scale:
-    """Choose a scale with a whole number of rows between ticks."""
+def _y_axis(span: tuple[float, float], rows: int, *, log: bool) -> _Axis:
     low, high = span
     if high - low <= abs(high) * 1e-9:
         low, high = low - (abs(low) * 0.05 or 0.5), high + (abs(high) * 0.05 or 0.5)
+    if log and low > 0:
+        return _log_axis(low, high, rows)
+    low, step, ticks, rows_each = _linear_scale(low, high, rows)
+    top = rows - 1 - ticks * rows_each
+    labels = {top + (ticks - number) * rows_each: low + step * number for number in range(ticks + 1)}
+    return _Axis(labels, lambda value: (ticks - (value - low) / step) * rows_each + top, step)
+
+
+def _log_axis(low: float, high: float, rows: int) -> _Axis:
+    """Return a logarithmic axis with round numbers at least two rows apart, the roundest first."""
+    low, high = math.log10(low), math.log10(high)
+
+    def row_of(value: float) -> float:
+        return (high - math.log10(max(value, 1e-300))) / (high - low) * (rows - 1)
+
+    labels: dict[int, float] = {}
+    powers = range(math.floor(low), math.ceil(high) + 1)
+    for factors in ((1.0,), (3.0, 2.0, 5.0), (1.5, 7.0, 4.0), (1.2, 2.5, 6.0, 8.0, 9.0)):
+        for value in (factor * 10.0**power for power in powers for factor in factors):
+            row = round(row_of(value))
+            if 0 <= row < rows and all(abs(row - other) >= 2 for other in labels):
+                labels[row] = value
+    if not labels:  # a span narrower than any round number
+        labels = {0: 10**high, rows - 1: 10**low}
+    return _Axis(labels, row_of, min(labels.values()) / 10)
+
+
+def _linear_scale(low: float, high: float, rows: int) -> tuple[float, float, int, int]:
+    """Return the lowest tick, the distance between two ticks, their number without the lowest one, and the number of
+    rows between two, which is whole.
+    """
     most = max(1, (rows - 1) // 3)
     step = nice_step((high - low) / most)
     for _ in range(20):
         first = math.floor(low / step + 1e-9)
         ticks = max(1, math.ceil(high / step - 1e-9) - first)
         if ticks <= rows - 1:
-            return _Scale(first * step, step, ticks, max(1, (rows - 1) // ticks))
+            return first * step, step, ticks, max(1, (rows - 1) // ticks)
         step = nice_step(step * 1.5)
-    return _Scale(low, (high - low) or 1.0, 1, rows - 1)
+    return low, (high - low) or 1.0, 1, rows - 1
 
 
 def nice_step(least: float) -> float:
@@ -255,6 +341,8 @@ def _decimals(step: float) -> int:
 
 def _x_scale(left: float, right: float, columns: int, label_of: Callable[[float], str] | None) -> list[ChartPiece]:
     step = nice_step((right - left) / max(1, columns // 12))
+    if step > 1 and step != int(step):  # 2.5: between two epochs there is nothing
+        step = nice_step(1.5 * step)
     at = math.ceil(left / step - 1e-9) * step
     line = [" "] * columns
     free = 0
