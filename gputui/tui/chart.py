@@ -75,6 +75,8 @@ class Canvas:
 
 
 HUGE = 1e15
+TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
+"""Distances between two labels of a time axis, in seconds."""
 LEAST_ROWS, LEAST_COLUMNS = 4, 16
 BEST = "●"
 GRID_SIGN, UPRIGHT_SIGN = "┄", "┊"
@@ -93,6 +95,7 @@ class Chart(NamedTuple):
     down: bool = False
     """Whether low values are good. Outliers are cut off at the bad end."""
     x_label: Callable[[float], str] | None = None
+    """Formats the seconds of an x axis that is time, or None if it is not."""
     marker_x: float | None = None
     """The position of a vertical line that marks the end of the data, or None for no line."""
     since: float | None = None
@@ -340,14 +343,17 @@ def _decimals(step: float) -> int:
 
 
 def _x_scale(left: float, right: float, columns: int, label_of: Callable[[float], str] | None) -> list[ChartPiece]:
-    step = nice_step((right - left) / max(1, columns // 12))
-    if step > 1 and step != int(step):  # 2.5: between two epochs there is nothing
-        step = nice_step(1.5 * step)
+    least = (right - left) / max(1, columns // 12)
+    step = nice_step(least)
+    if label_of is not None:
+        step = next((seconds for seconds in TIME_STEPS if seconds >= least), step)
+    elif step > 1 and step != int(step):  # 2.5: between two epochs there is nothing
+        step = 3.0 if least <= 3 else 5.0
     at = math.ceil(left / step - 1e-9) * step
     line = [" "] * columns
     free = 0
     while at <= right + step * 1e-6:
-        text = label_of(at) if label_of is not None else axis_number(at, step)
+        text = label_of(at) if label_of is not None and at else axis_number(at, step)
         middle = round((at - left) / (right - left) * (columns - 1))
         start = max(0, min(middle - len(text) // 2, columns - len(text)))
         if start >= free and start + len(text) <= columns:

@@ -12,6 +12,7 @@ from support.app import HELD, Stage, on_stage
 from gputui.core.events import Edit, Rerun, Settings
 from gputui.core.job import StateName
 from gputui.logs.line_index import read_tail
+from gputui.session.devices import recording
 from gputui.tui.layout import Pane
 from gputui.tui.views import job_facts
 from gputui.tui.views.details import DetailsView
@@ -114,19 +115,79 @@ async def test_logs_are_compared_in_a_thread_and_reread_only_while_they_grow(sta
 
 
 @on_stage()
-async def test_curves_are_on_the_right_or_below_on_a_narrow_screen(stage: Stage) -> None:
+async def test_curves_are_beside_the_facts_and_tab_changes_the_page(stage: Stage) -> None:
     await stage.add(PRINTS)
     await stage.becomes(0, StateName.SUCCEEDED)
     await stage.until(lambda: 0 in stage.main.snapshot.results, "results are read")
     await details(stage, 0)
-    await stage.shows("best 0.25")
-    await stage.shows("val_loss")
-    assert any(("│" in line and "⠤" in line) or "⠒" in line or "⠉" in line for line in stage.lines())
+    for words in ("best 0.25", "val_loss   by step", " acc ", "epoch 8 val_loss=0.2500 acc=8"):
+        await stage.shows(words)
+    assert any("│" in line and "⠤" in line for line in stage.lines()), "a curve beside the facts"
+    await stage.press("m")
+    await stage.shows("acc   by step")
+    await stage.press("tab")
+    await stage.until(lambda: "by step" not in stage.text, "only the facts are shown")
+    await stage.press("tab", "m")
     await stage.pilot.resize_terminal(80, 24)
-    await stage.settle()
-    await stage.press("ctrl+d", "ctrl+d", "ctrl+d", "ctrl+d")
-    await stage.shows("best 0.25")
+    for words in ("val_loss   by step", "last 0.25", "│ acc", "epoch 8 val_loss=0.2500 acc=8"):
+        await stage.shows(words)
+    assert "History" not in stage.text
     assert all(len(line) <= 80 for line in stage.lines())
+    await stage.press("tab")
+    await stage.shows("History")
+
+
+def sweep(offset: float, then: str = "") -> str:
+    """A job that prints twelve epochs of a loss, which is higher by `offset`."""
+    return f"for e in 1 2 3 4 5 6 7 8 9 10 11 12; do echo epoch $e loss=$((20 - e + {offset})); done; {then}"
+
+
+@on_stage()
+async def test_a_job_is_compared_with_its_siblings_at_the_same_step(stage: Stage) -> None:
+    done = await stage.add(*(sweep(number) for number in range(6)))
+    for job in done:
+        await stage.becomes(job, StateName.SUCCEEDED)
+    [slow] = await stage.add(sweep(40, "exec sleep 600"))
+    await stage.becomes(slow, StateName.RUNNING)
+    await stage.until(lambda: all(job in stage.main.snapshot.results for job in (*done, slow)), "results are read")
+    await details(stage, slow)
+    await stage.shows("« behind its siblings")
+    await stage.shows("median of 6 others")
+    for words in ("median 10.5", " median", "★ #0", f"#{slow}"):
+        await stage.shows(words)
+
+
+@on_stage()
+async def test_what_an_attempt_used_is_drawn_and_kept_after_its_end(stage: Stage) -> None:
+    gate = stage.directory / "gate"
+    with patch.object(recording, "HOST_FIRST", 0.2), patch.object(recording, "HOST_EVERY", 0.2):
+        await stage.add(f"until test -e {gate}; do :; done")
+        await stage.becomes(0, StateName.RUNNING)
+        await details(stage, 0)
+        for name in ("CPU %", "RAM G"):
+            await stage.shows(name)
+        gate.touch()
+        await stage.becomes(0, StateName.SUCCEEDED)
+    await stage.press("escape")
+    await stage.until(lambda: (stage.directory / "gputui_run/.gputui/usage/0.1").exists(), "it is stored")
+    view = await details(stage, 0)
+    await stage.shows("CPU %")
+    cpu = next(curve for curve in view.curves[1] if curve.name == "CPU %")
+    assert max(point.value for point in cpu.points) > 2, "it was busy all the time"
+
+
+@on_stage()
+async def test_the_end_of_the_log_follows_the_job(stage: Stage) -> None:
+    gate = stage.directory / "gate"
+    await stage.command(Settings(pause_after=0))
+    await stage.add(f"echo first; until test -e {gate}; do sleep 0.01; done; echo second; echo wrong >&2; exit 3")
+    await stage.becomes(0, StateName.RUNNING)
+    await details(stage, 0)
+    await stage.shows(" first")
+    gate.touch()
+    await stage.becomes(0, StateName.FAILED)
+    await stage.shows("ERR, last lines")
+    await stage.shows(" wrong")
 
 
 @on_stage()

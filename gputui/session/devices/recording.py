@@ -54,7 +54,7 @@ processes of the machine.
 """
 MOST_SERIES = 5000
 """Number of attempts whose series are kept. The oldest are removed."""
-LEAST_BUCKETS = 3
+LEAST_BUCKETS = 2
 """Number of buckets below which the series of an ended attempt are not worth a file."""
 TAKEN_OVER_AFTER = 5.0
 """Age in seconds of an attempt from which an earlier owner may have recorded its series."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import pairwise
+from math import isfinite
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual import on
@@ -41,17 +42,21 @@ CURVE_LOOKS = (Look.RUNNING, Look.MARK, Look.EXTERNAL, Look.WARNING, Look.MEMORY
 _SCALE_LOOKS = {AXIS: Look.PAST, GRID: Look.LINE, UPRIGHT: Look.WARNING}
 
 
-def chart_rows(chart: Chart, cells: int, height: int, looks: Sequence[Look]) -> list[Line]:
-    """Return the lines of a chart, indented by one blank."""
+def chart_pieces(chart: Chart, cells: int, height: int, looks: Sequence[Look]) -> list[list[Piece]]:
+    """Return the lines of a chart, indented by one blank. `looks` are by the numbers of the curves."""
 
     def look(text: str, owner: int) -> Look:
         own = _SCALE_LOOKS.get(owner, looks[owner % len(looks)])
-        return bold(own) if text.startswith("#") else own
+        return bold(own) if text.startswith(("#", "★")) else own
 
-    return [
-        Line([(" ", Look.TEXT), *((text, look(text, owner)) for text, owner in line)])
-        for line in draw_chart(chart, cells, height)
-    ]
+    return [[blank(1), *((text, look(text, owner)) for text, owner in line)]
+            for line in draw_chart(chart, cells, height)]  # fmt: skip
+
+
+def wants_log(curves: Sequence[ChartCurve], direction: Direction) -> bool:
+    """Return whether a logarithmic scale suits the curves: those of a loss that spans more than a factor of 2."""
+    values = [value for curve in curves for _, value in curve.points if isfinite(value)]
+    return direction is Direction.DOWN and bool(values) and min(values) > 0 and max(values) > 2 * min(values)
 
 
 def points_of(points: Sequence[Point], *, by_time: bool) -> list[tuple[float, float]]:
@@ -225,9 +230,9 @@ class CurvesView(FullView):
         ]
         x_label = duration_words if by_time else None
         chart = Chart(curves, down=self.direction is Direction.DOWN, x_label=x_label)
-        lines = chart_rows(chart, self.size.width - 2, self.size.height - len(table) - 5, CURVE_LOOKS)
+        lines = chart_pieces(chart, self.size.width - 2, self.size.height - len(table) - 5, CURVE_LOOKS)
         nothing = [Line([(f" No {plain(self.metric)} printed yet.", Look.PAST)])]
-        self.chart.show([Line(), *lines] if lines else nothing)
+        self.chart.show([Line(), *map(Line, lines)] if lines else nothing)
 
     @property
     def direction(self) -> Direction:

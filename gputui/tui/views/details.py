@@ -3,105 +3,60 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
+from textual.timer import Timer
 
-from gputui.core.amounts import duration_words
+from gputui.core.amounts import moment
 from gputui.core.job import Active, Ended, Job, JobId, Stopping, Suspended, Waiting
-from gputui.core.results import Curve, Direction, JobResults, direction_of
+from gputui.core.results import Curve, Point
+from gputui.gpus.usage import FIGURES
 from gputui.logs.crashes.excerpts import excerpt
+from gputui.logs.crashes.lines import cleaned
 from gputui.logs.line_index import read_tail
 from gputui.logs.plain import plain
 from gputui.session.control.handlers import Details
-from gputui.session.job_directories import INFO, commits_in
+from gputui.session.job_directories import INFO, Files, commits_in
 from gputui.tui.actions.display import show_log
 from gputui.tui.actions.offered import offer
 from gputui.tui.actions.table import view_bindings
-from gputui.tui.chart import Chart, ChartCurve
 from gputui.tui.chrome import LinesView, Offer, OfferedKeys
 from gputui.tui.dialogs.ask import Reading
 from gputui.tui.queue.row_facts import state_words
-from gputui.tui.text import Line, Piece, heading, width_of
+from gputui.tui.text import Line, Piece, beside, fit, heading, width_of
 from gputui.tui.theme import Look
 from gputui.views.failures import error_message, has_failed
-from gputui.views.format import cut, value_text
+from gputui.views.format import cut
 
 from .base import ALWAYS, FullView
-from .curves import chart_rows, points_of, step_label
-from .job_facts import Subject, attempt_rows, environment_text, fact_rows, history_rows, state_look, warning_rows
+from .job_charts import JobCurves, grid, main_chart, nearest_siblings, trends
+from .job_facts import (
+    Subject,
+    attempt_rows,
+    brief_facts,
+    environment_text,
+    fact_rows,
+    history_rows,
+    remark_rows,
+    state_look,
+)
 
 if TYPE_CHECKING:
     from gputui.tui.main_screen import MainScreen
 
 
-# The curves of the job
-
-LEAST_HEIGHT = 6
-NEWEST, EARLIER = 0, 1
-
-
-def metric_names(curves: Mapping[int, Sequence[Curve]], main: str | None) -> list[str]:
-    """Return the metrics with several values: the main one first, and those without a known direction last."""
-    names = [curve.name for attempt_curves in curves.values() for curve in attempt_curves if len(curve.points) > 1]
-    ordered = list(dict.fromkeys(names))
-    return sorted(ordered, key=lambda name: (name != main, direction_of(name) is Direction.UNKNOWN))
-
-
-def curve_panes(
-    subject: Subject, curves: Mapping[int, Sequence[Curve]], names: Sequence[str], width: int, height: int
-) -> list[Line]:
-    """Return a legend and the charts of as many metrics as fit."""
-    attempts = sorted(curves)[-2:]
-    legend: list[Line] = []
-    if len(attempts) == 2:
-        legend = [Line([(" ── ", Look.PAST), (f"attempt {attempts[0]}", Look.PAST), ("   ━━ ", Look.RUNNING),
-                        (f"attempt {attempts[1]}", Look.TEXT)])]  # fmt: skip
-    names = names[: max(0, height - len(legend)) // LEAST_HEIGHT]
-    if not names or width < 20:
-        return []
-    each = (height - len(legend)) // len(names)
-    return [line for name in names for line in _pane(subject, curves, name, width, each)] + legend
-
-
-def _pane(subject: Subject, curves: Mapping[int, Sequence[Curve]], name: str, width: int, height: int) -> list[Line]:
-    numbers = sorted(curves)[-2:]
-    own = {number: next((curve.points for curve in curves[number] if curve.name == name), ()) for number in numbers}
-    by_time = any(point.step is None for points in own.values() for point in points[:1])
-    drawn = [
-        ChartCurve(points_of(own[number], by_time=by_time), EARLIER if number != numbers[-1] else NEWEST)
-        for number in reversed(numbers)
-        if own[number]
-    ]
-    silent_from = None  # a vertical line at the last point of an attempt that prints nothing any more
-    if subject.silent_since is not None:
-        silent_from = next((curve.points[-1][0] for curve in drawn if curve.number == NEWEST and curve.points), None)
-    direction = subject.snapshot.direction(name)
-    x_label = duration_words if by_time else None
-    chart = Chart(drawn, down=direction is Direction.DOWN, x_label=x_label, marker_x=silent_from)
-    lines = chart_rows(chart, width - 2, height - 2, (Look.RUNNING, Look.PAST))
-    figures = _figures(subject.results, name, direction)
-    return [heading((f" {plain(name)}", Look.TEXT), right=figures), *lines, Line()]
-
-
-def _figures(results: JobResults | None, name: str, direction: Direction) -> list[Piece]:
-    metric_result = results.get(name, direction) if results is not None else None
-    if metric_result is None:
-        return []
-    parts = [("last ", Look.PAST), (value_text(metric_result.last), Look.BEST)]
-    if direction is not Direction.UNKNOWN:
-        parts += [("   best ", Look.PAST), (value_text(metric_result.best), Look.BEST)]
-        if metric_result.best_step is not None:
-            parts.append((f" at {step_label(metric_result.best_step)}", Look.PAST))
-    return parts
-
-
 NARROW = 100
-CURVES_AT_ONCE = 2
+"""Number of columns below which facts and charts are on different pages. The key `tab` changes the page."""
+LEAST_FOR_LOG = 12
+"""Number of rows that the rest needs in order to show the end of the log."""
+REPAINT_AFTER = 0.1
+"""Seconds to wait for more curves before they are painted."""
+MOST_LOG_LINES = 40
 SHARED = (
     "kill", "suspend", "requeue", "rerun", "hold", "edit", "priority_up", "priority_down", "copy_command", "copy_path",
     "copy_as_new", "pager", "notify", "failures",
@@ -116,11 +71,12 @@ class DetailsView(FullView):
         Binding("enter", "act('back')", show=False),
     ]
     DEFAULT_CSS = """
-    DetailsView #warning { height: auto; }
+    DetailsView #remarks { height: auto; }
     DetailsView #columns { height: 1fr; }
     DetailsView #facts { width: 1fr; height: 1fr; }
     DetailsView #between { width: 1; height: 1fr; }
-    DetailsView #curves { width: 1fr; height: 1fr; }
+    DetailsView #charts { width: 1fr; height: 1fr; }
+    DetailsView #log_end { height: 4; }
     """
 
     def __init__(self, main: MainScreen, job: JobId) -> None:
@@ -128,22 +84,48 @@ class DetailsView(FullView):
         self.job = job
         self.details: Details | None = None
         self.curves: dict[int, tuple[Curve, ...]] = {}
+        self.sibling_points: dict[JobId, tuple[Point, ...]] = {}
+        """The main metric of jobs to which this one is compared, as far as it is known. It is kept for the next job."""
+        self._compared: list[JobId] = []
+        """The jobs to which this one is compared."""
+        self._compared_for: tuple[JobId, str] | None = None
+        """The job and the metric for which they were chosen."""
         self._requested: object = None
         self._first_metric = 0
-        self.warning = LinesView(id="warning")
+        self._facts_only = False
+        self._log_lines: list[str] = []
+        self._log_name = "OUT"
+        self._log_stamps: object = None
+        """The stamps of the files when they were read last."""
+        self._reading_log = False
+        self._repaint: Timer | None = None
+        self.remarks = LinesView(id="remarks")
         self.facts = LinesView(id="facts")
         self.between = LinesView(id="between")
-        self.right = LinesView(id="curves")
+        self.charts = LinesView(id="charts")
+        self.log_end = LinesView(id="log_end")
 
     def body(self) -> ComposeResult:
-        yield self.warning
+        yield self.remarks
         with Horizontal(id="columns"):
             yield self.facts
             yield self.between
-            yield self.right
+            yield self.charts
+        yield self.log_end
 
     def _request(self, job: Job) -> None:
         """Request details and curves if the job has changed or may have printed more."""
+        metric = self.snapshot.metric
+        if metric is not None and self._compared_for != (job.id, metric.name):
+            if self._compared_for is not None and self._compared_for[1] != metric.name:
+                self.sibling_points = {}
+            self._compared_for = (job.id, metric.name)
+            self._compared = nearest_siblings(job, self.snapshot, metric.name)
+            if (best := self.snapshot.best) is not None and best not in (job.id, *self._compared):
+                self._compared.append(best)
+            for other in self._compared:
+                if other not in self.sibling_points:
+                    self.main.bridge.curves(other, None, partial(self._sibling_loaded, other, metric.name))
         key = (job, self.snapshot.results.get(job.id))
         if key == self._requested and job.active is None:
             return
@@ -160,7 +142,21 @@ class DetailsView(FullView):
     def _curves_loaded(self, job: JobId, attempt: int, curves: tuple[Curve, ...]) -> None:
         if job == self.job and self.is_attached and curves and curves != self.curves.get(attempt):
             self.curves[attempt] = curves
-            self.paint()
+            self._paint_soon()
+
+    def _sibling_loaded(self, job: JobId, metric: str, curves: tuple[Curve, ...]) -> None:
+        if self.is_attached:
+            self.sibling_points[job] = next((curve.points for curve in curves if curve.name == metric), ())
+            self._paint_soon()
+
+    def _paint_soon(self) -> None:
+        """Paint once for all curves that arrive in a short time."""
+        if self._repaint is None:
+            self._repaint = self.set_timer(REPAINT_AFTER, self._paint_curves)
+
+    def _paint_curves(self) -> None:
+        self._repaint = None
+        self.paint()
 
     # Contents
 
@@ -173,13 +169,22 @@ class DetailsView(FullView):
         self._show_title(job)
         if self.details is None or self.details.job.id != self.job:
             return
-        subject = self._subject(job, self.details)
-        warning = warning_rows(subject, self.size.width)
-        self.warning.styles.height = len(warning)
-        self.warning.display = bool(warning)
-        self.warning.show(warning)
-        names = metric_names(self.curves, self.snapshot.metric.name if self.snapshot.metric is not None else None)
-        self._show_columns(subject, names, len(warning))
+        now, best = self.main.now(), self.snapshot.best
+        data = JobCurves(
+            self.snapshot, job, self.curves, {job: self.sibling_points.get(job, ()) for job in self._compared},
+            best if best != job.id else None, now, self.snapshot.silent_since(job, now),
+        )  # fmt: skip
+        subject = self._subject(job, self.details, data)
+        remarks = remark_rows(subject, self.size.width)
+        self.remarks.styles.height = len(remarks)
+        self.remarks.display = bool(remarks)
+        self.remarks.show(remarks)
+        height = self.size.height - 3 - len(remarks)
+        height -= self._show_log(subject, height)
+        if self.size.width >= NARROW:
+            self._show_columns(subject, data, height)
+        else:
+            self._show_page(subject, data, height)
 
     def _show_title(self, job: Job) -> None:
         attempts = _attempt_numbers(job)
@@ -192,7 +197,7 @@ class DetailsView(FullView):
         beside = width_of([*left, *right]) + len(number) + 5
         self.band.show(left, right, title=cut(plain(self.main.names.of(job)), max(8, self.size.width - beside)))
 
-    def _subject(self, job: Job, details: Details) -> Subject:
+    def _subject(self, job: Job, details: Details, data: JobCurves) -> Subject:
         picture = self.main.bridge.picture
         used = [
             process.memory
@@ -201,27 +206,109 @@ class DetailsView(FullView):
             if process.memory is not None and picture.pids.get(process.pid) == job.id
         ]
         info = read_tail(os.path.join(details.directory, INFO)).decode("utf-8", "replace")
-        memory_used = sum(used) if used else None
+        warnings = [
+            f"{device.sample.label}: {plain(warning.words)}"
+            for device in picture.devices
+            for warning in device.warnings
+            if job.id in device.jobs
+        ]
         return Subject(
-            details, job, self.snapshot, self.main.now(), self.status.where.host, commits_in(info), memory_used
-        )
+            details, job, self.snapshot, data.now, self.status.where.host, commits_in(info),
+            sum(used) if used else None, warnings, data.behind(),
+        )  # fmt: skip
 
-    def _show_columns(self, subject: Subject, names: list[str], warning_lines: int) -> None:
-        width, height = self.size.width, self.size.height - 3 - warning_lines
-        shown = (names[self._first_metric :] + names[: self._first_metric])[:CURVES_AT_ONCE]
-        beside = bool(shown) and width >= NARROW
-        self.between.display = self.right.display = beside
-        if beside:
-            left = width * 7 // 15
-            self.facts.styles.width, self.right.styles.width = left, width - left - 1
-            lines = self._lines(subject, left)
-            self.right.show(curve_panes(subject, self.curves, shown, width - left - 1, height))
+    def _chosen_metrics(self, data: JobCurves) -> list[str]:
+        names = data.metrics
+        first = self._first_metric % max(1, len(names))
+        return names[first:] + names[:first]
+
+    def _show_columns(self, subject: Subject, data: JobCurves, height: int) -> None:
+        """Show the facts beside the charts, or only the facts if there is nothing to draw."""
+        names = self._chosen_metrics(data)
+        draws = bool(names or data.figures) and not self._facts_only
+        self.between.display = self.charts.display = draws
+        width = self.size.width
+        left = width * (2 if width < 160 else 1) // (5 if width < 160 else 3) if draws else width
+        self.facts.styles.width = left if draws else "1fr"
+        self.facts.show(self._lines(subject, left))
+        if draws:
+            self.charts.styles.width = cells = width - left - 1
+            small = grid(data, names[1:], cells, height - max(8, height * 2 // 5) if names else height)
+            main = main_chart(data, names[0], cells, height - len(small)) if names else []
+            self.charts.show([Line(pieces) for pieces in (*main, *small)])
             self.between.show([Line([("│", Look.LINE)])] * height)
-        else:
-            self.facts.styles.width = "1fr"
-            lines = self._lines(subject, width)
-            lines += curve_panes(subject, self.curves, shown[:1], width, min(14, max(8, height // 2)))
-        self.facts.show(lines)
+
+    def _show_page(self, subject: Subject, data: JobCurves, height: int) -> None:
+        """Show either the main chart and the trends, or the facts."""
+        names, width = self._chosen_metrics(data), self.size.width
+        self.between.display = self.charts.display = False
+        self.facts.styles.width = "1fr"
+        if self._facts_only or not (names or data.figures):
+            self.facts.show(self._lines(subject, width))
+            return
+        lines = brief_facts(subject, width, 2)
+        room = height - len(lines)
+        if not names:
+            self.facts.show([*lines, *(Line(pieces) for pieces in grid(data, (), width, room))])
+            return
+        right = 31 if width >= 72 and (data.figures or len(names) > 1) else 0
+        chart = main_chart(data, names[0], width - right - bool(right), room)
+        if right:
+            chart = [[*fit(pieces, width - right - 1), ("│", Look.LINE)] for pieces in chart]
+            chart = beside([chart, trends(data, names[1:], right, room)], width - right)
+        self.facts.show([*lines, *map(Line, chart)])
+
+    # The end of the log
+
+    def _show_log(self, subject: Subject, height: int) -> int:
+        """Show the end of the log if there is room. Return the number of rows."""
+        job = subject.job
+        numbers = _attempt_numbers(job)
+        rows = min(height - LEAST_FOR_LOG, max(6, height // 4)) if numbers else 0
+        is_shown = rows >= 3 and not self._facts_only
+        self.log_end.display = is_shown
+        if not is_shown:
+            return 0
+        self.log_end.styles.height = rows
+        files = self.main.bridge.files(job, numbers[-1])
+        if files is not None:
+            self._read_log(job.id, files)
+        lines = [Line([(f" {line}", Look.TEXT)]) for line in self._log_lines[-(rows - 1) :]]
+        if subject.silent_since is not None:
+            silent = f" ┄┄┄ silent since {moment(subject.silent_since, subject.now, seconds=True)} ┄┄┄"
+            lines = [*lines[-(rows - 2) :], Line([(silent, Look.WARNING)])]
+        about = f"   {self._log_name}, last lines" if self._log_lines else "   no output"
+        hint = [("l", Look.BEST), (" whole log", Look.PAST)]
+        self.log_end.show([heading((" Log", Look.TEXT), (about, Look.PAST), right=hint), *lines])
+        return rows
+
+    def _read_log(self, job: JobId, files: Files) -> None:
+        """Read the end of the log in a thread if it has changed, because the disk may be slow."""
+        if self._reading_log:
+            return
+        paths = [("OUT", files.out)]
+        if files.err is not None and has_failed(self.snapshot[job]):
+            paths.insert(0, ("ERR", files.err))
+
+        def read() -> None:
+            stamps = [_stamp(path) for _, path in paths]
+            name, lines = "", None
+            if stamps != before:
+                logs = ((name, read_tail(path)) for name, path in paths)
+                name, tail = next(((name, tail) for name, tail in logs if tail.strip()), ("OUT", b""))
+                lines = [plain(line.text) for line in cleaned(tail) if line.text.strip()]
+            self.main.bridge.post(lambda: self._log_read(job, stamps, name, lines))
+
+        before, self._reading_log = self._log_stamps, True
+        self.run_worker(read, thread=True)
+
+    def _log_read(self, job: JobId, stamps: object, name: str, lines: list[str] | None) -> None:
+        self._reading_log = False
+        if lines is not None and job == self.job and self.is_attached:
+            self._log_stamps, self._log_name, self._log_lines = stamps, name, lines[-MOST_LOG_LINES:]
+            self._paint_soon()
+
+    # Facts
 
     def _lines(self, subject: Subject, width: int) -> list[Line]:
         metric = self.snapshot.metric.name if self.snapshot.metric is not None else None
@@ -247,8 +334,10 @@ class DetailsView(FullView):
         row: list[Offer] = [("job_log", "Log at error" if has_failed(job) else "Log"), *_offers_for_state(job)]
         row += [offer("compare_attempts")] if len(_attempt_numbers(job)) > 1 else []
         more = [offer("copy_command"), offer("environment")]
-        more += [offer("details_metric")] if len(metric_names(self.curves, None)) > CURVES_AT_ONCE else []
-        return OfferedKeys(row, more, always=ALWAYS)
+        names = {curve.name for curves in self.curves.values() for curve in curves} - set(FIGURES)
+        more += [offer("details_metric")] if len(names) > 1 else []
+        tab = ("details_tab", "Charts" if self._facts_only else "Facts")
+        return OfferedKeys(row, more, [tab], always=ALWAYS)
 
     def chosen(self) -> list[Job]:
         return [self.snapshot[self.job]] if self.job in self.snapshot else []
@@ -261,15 +350,20 @@ class DetailsView(FullView):
         self.job = job
         self.main.table.move_to(job)
         self.details, self.curves, self._requested, self._first_metric = None, {}, None, 0
-        self.facts.top = 0
+        self._log_lines, self._log_stamps, self.facts.top = [], None, 0
         self.paint()
 
     def scrolled(self) -> LinesView:
         return self.facts
 
     def act_details_metric(self) -> None:
-        names = metric_names(self.curves, None)
-        self._first_metric = (self._first_metric + CURVES_AT_ONCE) % max(1, len(names))
+        """Draw the next metric in the large chart."""
+        self._first_metric += 1
+        self.paint()
+
+    def act_details_tab(self) -> None:
+        self._facts_only = not self._facts_only
+        self.facts.top = 0
         self.paint()
 
     def act_environment(self) -> None:
@@ -296,6 +390,13 @@ class DetailsView(FullView):
                 shown = excerpt(files.out, files.err, error_message(job), job.spec.cwd)
                 needle, stream = shown.needle, shown.stream
         show_log(self.main, job.id, needle, stream)
+
+
+def _stamp(path: str) -> object:
+    with suppress(OSError):
+        facts = os.stat(path)
+        return path, facts.st_size, facts.st_mtime_ns
+    return path, 0, 0
 
 
 def _attempt_numbers(job: Job) -> list[int]:

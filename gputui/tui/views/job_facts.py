@@ -28,7 +28,7 @@ from gputui.core.amounts import (
 from gputui.core.eta import progress_of
 from gputui.core.job import WORDS, Attempt, Delayed, Ended, Job, JobId, Running, Succeeded, Waiting, describe_end
 from gputui.core.regex import lazy_regex
-from gputui.core.results import JobResults
+from gputui.core.results import Behind, JobResults
 from gputui.core.snapshot import Snapshot
 from gputui.logs.crashes.lines import cleaned
 from gputui.logs.line_index import FAR_TAIL_BYTES, read_tail
@@ -37,7 +37,7 @@ from gputui.session.control.handlers import Details
 from gputui.session.job_directories import Commit, Files
 from gputui.tui.chrome import LinesView
 from gputui.tui.queue.row_facts import state_words
-from gputui.tui.text import Column, Line, Piece, bar, blank, heading, table
+from gputui.tui.text import Column, Line, Piece, bar, blank, heading, ljust, table, width_of
 from gputui.tui.theme import Ground, Look, bold
 from gputui.views.failures import error_message, format_gpus
 from gputui.views.format import SIGNS, cut, silence, value_text
@@ -73,6 +73,9 @@ class Subject:
     commits: dict[int, Commit]
     memory_used: int | None = None
     """The current GPU memory in bytes, or None if unknown."""
+    device_warnings: Sequence[str] = ()
+    """What is wrong with the devices on which it runs."""
+    behind: Behind | None = None
 
     @property
     def results(self) -> JobResults | None:
@@ -89,34 +92,56 @@ def state_look(job: Job) -> Look:
     return Look.TEXT if isinstance(job.state, Waiting) else Look.RUNNING
 
 
-def warning_rows(subject: Subject, width: int) -> list[Line]:
-    """Return the lines that say what is wrong with the job and which keys help, or none."""
-    warning = _warning(subject)
-    if warning is None:
-        return []
-    message, keys = warning
-    first, *rest = wrap(plain(message), max(20, width - 3))[:2] or [""]
-    sign, look = ("✗", Look.FAILURE) if isinstance(subject.job.state, Ended) else ("!", Look.WARNING)
-    lines: list[Sequence[Piece]] = [[(f" {sign} {first}", bold(look))], *([(f"   {line}", look)] for line in rest)]
-    return [Line(pieces, Ground.PAUSE, marked=True) for pieces in (*lines, [("   ", Look.TEXT), *keys])]
+class Remark(NamedTuple):
+    """One line on what is unusual about the job: a claim, the evidence for it, and the keys that help."""
+
+    sign: str
+    claim: str
+    evidence: str
+    look: Look
+    keys: Sequence[tuple[str, str]] = ()
 
 
-def _warning(subject: Subject) -> tuple[str, list[Piece]] | None:
+MOST_REMARKS = 3
+
+
+def remark_rows(subject: Subject, width: int) -> list[Line]:
+    """Return the most important remarks, worst first. The keys of the first one are at its right end."""
+    remarks = list(_remarks(subject))[:MOST_REMARKS]
+    claims = min(max((len(remark.claim) for remark in remarks), default=0), width // 2)
+    lines = []
+    for number, remark in enumerate(remarks):
+        claim = (f" {remark.sign} {ljust(remark.claim, claims)}", bold(remark.look))
+        keys = _keys(*remark.keys) if not number and width >= 100 else []
+        lines.append(Line([claim, (f"   {plain(remark.evidence)}", Look.TEXT)], Ground.PAUSE, keys, marked=True))
+    return lines
+
+
+def _remarks(subject: Subject) -> Iterator[Remark]:
     job, now = subject.job, subject.now
+    if isinstance(job.state, Ended) and not isinstance(job.state, Succeeded) and job.state.name != "killed":
+        keys = (("r", "Rerun"), ("l", "Log at error"), ("F", "Similar failures"))
+        message = error_message(job) if job.attempts else describe_end(job.state)
+        yield Remark("✗", WORDS[job.state.name], message, Look.FAILURE, keys)
     if (since := subject.silent_since) is not None:
         hangs = isinstance(job.state, Running) and job.state.silent_since is not None
         what = "it has done nothing" if hangs else "it has printed nothing"
-        message = f"{silence(subject.snapshot, job, now)}: {what} since {moment(since, now)}"
-        on_hang = [(f"on_hang = {job.spec.on_hang}   ", Look.PAST)] if hangs else []
-        return message, [*on_hang, *_keys(("l", "Log"), ("B", "Requeue"), ("K", "Kill"))]
-    if isinstance(job.state, Ended) and not isinstance(job.state, Succeeded) and job.state.name != "killed":
-        keys = _keys(("r", "Rerun"), ("l", "Log at error"), ("F", "Similar failures"))
-        return (error_message(job) if job.attempts else describe_end(job.state)), keys
+        on_hang = f"; on_hang = {job.spec.on_hang}" if hangs else ""
+        evidence = f"{what} since {moment(since, now, seconds=True)}{on_hang}"
+        keys = (("l", "Log"), ("B", "Requeue"), ("K", "Kill"))
+        yield Remark("!", silence(subject.snapshot, job, now), evidence, Look.WARNING, keys)
+    for warning in subject.device_warnings:
+        yield Remark("!", "its GPU", warning, Look.WARNING)
     if isinstance(job.state, Waiting) and subject.details.why and subject.details.job.state == job.state:
-        return subject.details.why, _keys(("h", "Hold or release"), ("e", "Edit"), ("+", "Priority"))
-    if subject.details.remark:
-        return subject.details.remark, _keys(("l", "Log"), ("K", "Kill"))
-    return None
+        keys = (("h", "Hold or release"), ("e", "Edit"), ("+", "Priority"))
+        yield Remark(SIGNS[job.state.name], WORDS[job.state.name], subject.details.why, Look.WARNING, keys)
+    if subject.details.remark and subject.silent_since is None and job.active is not None:
+        yield Remark("!", "idle" if "idle" in subject.details.remark else "unusual", subject.details.remark,
+                     Look.WARNING, (("l", "Log"), ("K", "Kill")))  # fmt: skip
+    if (behind := subject.behind) is not None and subject.snapshot.metric is not None:
+        values = f"{plain(subject.snapshot.metric.name)} {value_text(behind.value)} at {behind.step:g}"
+        evidence = f"{values}, median of {behind.siblings} others {value_text(behind.median)}"
+        yield Remark("«", "behind its siblings", evidence, Look.WARNING, (("l", "Log"), ("K", "Kill")))
 
 
 def _keys(*keys: tuple[str, str]) -> list[Piece]:
@@ -141,6 +166,17 @@ def fact_rows(subject: Subject, width: int) -> list[Line]:
             Line([(f" {label:<{LABEL - 1}}", Look.PAST), *line]) for label, line in zip(labels, wrapped, strict=False)
         ]
     return rows
+
+
+def brief_facts(subject: Subject, width: int, lines: int) -> list[Line]:
+    """Return the most important facts in a few lines."""
+    rows: list[list[Piece]] = [[]]
+    for label, pieces in _progress_facts(subject):
+        fact = [(f" {label} ", Look.PAST), *pieces, blank(2)]
+        if rows[-1] and width_of([*rows[-1], *fact]) > width:
+            rows.append([])
+        rows[-1] += fact
+    return [Line(row) for row in rows[:lines]]
 
 
 def _facts(subject: Subject) -> Iterator[Fact]:
