@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, bisect_right, insort
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -189,6 +189,8 @@ class Book:
         self.active: set[JobId] = set()
         self.waiting_of: Counter[tuple[Request, str]] = Counter()
         """Number of waiting jobs by request and group, without held jobs."""
+        self.gpu_seconds: defaultdict[str, float] = defaultdict(float)
+        """GPU-seconds used by the ended attempts of each group."""
         self.dependents: dict[JobId, list[JobId]] = {}
         self.unmet: dict[JobId, set[JobId]] = {}
         """For each blocked job, the jobs that it still waits for."""
@@ -242,6 +244,7 @@ class Book:
         self._line_up(entered)
         for job in entered:
             self._enter(job, is_queued=True)
+            self._count_use(job, 1)
             for earlier in job.after:
                 self.dependents.setdefault(earlier, []).append(job.id)
             if job.spec.name is not None:
@@ -258,6 +261,9 @@ class Book:
         before = self._replace(job)
         self._leave(before)
         self._enter(job, is_timed=job.state is before.state)
+        if job.attempts is not before.attempts or job.spec.group != before.spec.group:
+            self._count_use(before, -1)
+            self._count_use(job, 1)
         if job.spec is before.spec:
             return
         if before.spec.key is not None and job.spec.key is None:
@@ -345,6 +351,11 @@ class Book:
         self.waiting_of[kind] += by
         if not self.waiting_of[kind]:
             del self.waiting_of[kind]
+
+    def _count_use(self, job: Job, by: int) -> None:
+        for attempt in job.attempts:
+            if attempt.gpus:
+                self.gpu_seconds[job.spec.group] += by * attempt.seconds * len(attempt.gpus)
 
 
 def median(values: Iterable[float]) -> float:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .amounts import counted, duration_words
-from .book import median
+from .book import kind_of, median
 from .events import AttemptEnded, Cause, Mode, NeverRan, NoRoom, PauseKind, Refusal, TryFirst
 from .job import End, Ended, Failed, Job, JobId, Queued, Refused, Request, Running, Succeeded, TimedOut
 from .parameters import common_parameters, params_in_common, params_missing
@@ -302,6 +302,7 @@ def next_probe(scheduler: SchedulerState, scope: Scope) -> Job | None:
     if scope.first is not None:
         job = scheduler.book[scope.first]
         is_eligible = isinstance(job.state, Queued) and scope.covers(job.spec.group) and not job.archived
+        is_eligible = is_eligible and kind_of(job) not in scheduler.over_budget()
         if is_eligible and fit(scheduler.effective_request(job)) is not Fit.NEVER:
             return job
     failed = failed_groups(scheduler, scope)
@@ -310,7 +311,8 @@ def next_probe(scheduler: SchedulerState, scope: Scope) -> Job | None:
         likeness = len(params_in_common(scope.common, job.spec)) if job.spec.group in failed else -1
         return fit(scheduler.effective_request(job)), likeness
 
-    lines = (line for (_, group), line in scheduler.book.ready.items() if scope.covers(group))
+    over_budget, ready = scheduler.over_budget(), scheduler.book.ready
+    lines = (line for kind, line in ready.items() if scope.covers(kind[1]) and kind not in over_budget)
     jobs = (scheduler.book[place.job] for place in islice(merge(*lines), MOST_CANDIDATES))
     possible = (job for job in jobs if fit(scheduler.effective_request(job)) is not Fit.NEVER)
     return min(possible, key=rank, default=None)

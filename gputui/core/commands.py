@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from . import breaker, events
 from . import job as states
@@ -372,9 +372,9 @@ def check_drained(scheduler: SchedulerState, now: float) -> None:
 
 
 def set_settings(scheduler: SchedulerState, settings: events.Settings, now: float) -> None:
-    for name in ("pause_after", "grace", "cpu_jobs", "patience", "max_gpus", "keep_free", "probe"):
-        if (getattr(settings, name) or 0) < 0:
-            raise Refusal(f"invalid {name} {getattr(settings, name):g}: use 0 or more")
+    for name, value in asdict(settings).items():
+        if isinstance(value, int | float) and value < 0:
+            raise Refusal(f"invalid {name} {value:g}: use 0 or more")
     before, scheduler.settings = scheduler.settings, settings
     if settings.probe != before.probe:
         breaker.probe_setting_changed(scheduler, now)

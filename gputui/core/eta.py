@@ -161,10 +161,12 @@ def _can_start(scheduler: SchedulerState, stuck: set[JobId]) -> dict[tuple[Reque
         if any(earlier in stuck or isinstance(book[earlier].state, Held) for earlier in unmet):
             stuck.add(job_id)
             waiting[kind_of(book[job_id])] -= 1
+    over_budget = scheduler.over_budget()
     return {
         (request, group): count
         for (request, group), count in sorted(waiting.items(), key=lambda kind: kind[0][1])
         if count > 0
+        and (request, group) not in over_budget
         and scheduler.breaker.scope_pausing(group) is None
         and (not board.takes_slot(request) or board.could_ever_fit(scheduler.with_learned_memory(request, group)))
     }

@@ -154,6 +154,10 @@ class Settings(Struct, frozen=True, tag="settings"):
     """Maximum number of devices to use at the same time, or None for no limit."""
     keep_free: int = 0
     """Number of devices to leave to others."""
+    budget: float | None = None
+    """GPU-seconds after which no further job of the session starts, or None for no limit."""
+    most_waiting: int | None = None
+    """Maximum number of waiting jobs. Adding more is refused. None means no limit."""
     share_gpus: bool = False
     ignored: tuple[str, ...] = ()
     """Users, programs or pids whose processes do not block a GPU."""

@@ -60,6 +60,8 @@ class Request(Struct, frozen=True, omit_defaults=True):
     """Whether no other job of the session may share the job's devices."""
     larger_than: int | None = None
     """Bytes of memory that each device must exceed, or None."""
+    budget: float | None = None
+    """GPU-seconds after which no further job of the group starts, or None for no limit."""
 
 
 class AfterOom(Struct, frozen=True, omit_defaults=True):

@@ -32,7 +32,7 @@ def place(scheduler: SchedulerState, now: float) -> list[Start]:
         return []
     starts: list[Start] = []
     reserved: frozenset[SlotId] | None = None
-    heap = _heads(scheduler)
+    heap = _heads(scheduler, now)
     while heap:
         head, number, kind = heapq.heappop(heap)
         job = scheduler.book[head.job]
@@ -52,13 +52,13 @@ def place(scheduler: SchedulerState, now: float) -> list[Start]:
     return starts
 
 
-def _heads(scheduler: SchedulerState) -> list[Head]:
+def _heads(scheduler: SchedulerState, now: float) -> list[Head]:
     """Return a heap of the first job of each kind. A paused scope contributes only its probe, if that is due."""
-    paused = scheduler.breaker.paused_scopes
+    paused, over_budget = scheduler.breaker.paused_scopes, scheduler.over_budget(now)
     heap: list[Head] = []
     for kind, line in scheduler.book.ready.items():
         head = line.first()
-        if head is not None and not any(scope.covers(kind[1]) for scope in paused):
+        if head is not None and kind not in over_budget and not any(scope.covers(kind[1]) for scope in paused):
             heap.append((head, len(heap), kind))
     for scope in paused:
         job = breaker.next_probe(scheduler, scope) if scope.due else None
@@ -140,11 +140,11 @@ def _urgent_line(scheduler: SchedulerState, now: float) -> list[Job]:
     """Return the waiting jobs of urgent priority in queue order, or an empty list if none of them may preempt."""
     if not scheduler.may_start(now):
         return []
-    paused = scheduler.breaker.paused_scopes
+    paused, over_budget = scheduler.breaker.paused_scopes, scheduler.over_budget(now)
     lines = (
         takewhile(lambda place: HIGHEST_PRIORITY - place.urgency >= URGENT_PRIORITY, line)
-        for (_, group), line in scheduler.book.ready.items()
-        if not any(scope.covers(group) for scope in paused)
+        for kind, line in scheduler.book.ready.items()
+        if kind not in over_budget and not any(scope.covers(kind[1]) for scope in paused)
     )
     jobs = [scheduler.book[place.job] for place in heapq.merge(*lines)]
     return jobs if any(map(is_urgent, jobs)) else []

@@ -247,6 +247,7 @@ class Scheduler(SchedulerState):
             blocked=frozenset(slot.id for slot in board.slots if any(map(board.devices.blocked, slot.devices))),
             submitted=dict(self.submitted),
             unavailable=self.unavailable,
+            over_budget=self.over_budget(),
         )
 
     def paused_scope(self, scope: Scope) -> PausedScope:

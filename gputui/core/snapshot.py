@@ -11,7 +11,7 @@ from msgspec import Struct
 from .breaker import Scope
 from .eta import NO_OUTLOOK, Outlook, job_eta, silent_since
 from .events import Cause, Mode, Settings, Submitted
-from .job import Active, Job, JobId, SlotId, StateName, Waiting
+from .job import Active, Job, JobId, Request, SlotId, StateName, Waiting
 from .results import NO_PACES, NO_RESULTS, Direction, JobResults, MainMetric, direction_of
 from .slots import DeviceKind, Slot
 
@@ -57,6 +57,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     """Jobs that wait in a cluster's own queue, with the reasons given by the cluster."""
     outlook: Outlook = NO_OUTLOOK
     """The estimate of when the jobs will end."""
+    over_budget: frozenset[tuple[Request, str]] = frozenset()
+    """Requests and groups of queued jobs that do not start because a budget is used up."""
     paces: Mapping[str, float] = NO_PACES
     """The usual pause, in seconds, between two outputs of a job in each group."""
     awaits: str = ""

@@ -5,7 +5,7 @@ The rules are in `commands`, `attempts`, `placement` and `breaker`. `scheduler` 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -111,6 +111,31 @@ class SchedulerState:
     def note_success(self, job: Job) -> None:
         if isinstance(job.state, Succeeded):
             self.successes.setdefault(job.spec.group, deque(maxlen=REMEMBERED)).append(job)
+
+    def used_gpu_seconds(self, now: float) -> defaultdict[str, float]:
+        """Return the GPU-seconds that each group has used until now."""
+        used = self.book.gpu_seconds.copy()
+        for job in (self.book[job_id] for job_id in self.book.active):
+            if job.active is not None and job.active.gpus:
+                used[job.spec.group] += max(0.0, now - job.active.since) * len(job.active.gpus)
+        return used
+
+    def over_budget(self, now: float = float("-inf")) -> frozenset[tuple[Request, str]]:
+        """Return the kinds of queued jobs that do not start because a budget is used up.
+
+        Jobs without a GPU use no budget. Without `now`, the use of running attempts does not count yet.
+        """
+        total = self.settings.budget
+        if total is None and all(request.budget is None for request, _ in self.book.ready):
+            return frozenset()
+        used = self.used_gpu_seconds(now)
+        is_spent = total is not None and sum(used.values()) >= total
+        return frozenset(
+            (request, group)
+            for request, group in self.book.ready
+            if self.board.takes_slot(request)
+            and (is_spent or (request.budget is not None and used[group] >= request.budget))
+        )
 
     def free(self, job: Job) -> None:
         """Release everything that the job's attempt occupied."""

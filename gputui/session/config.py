@@ -113,6 +113,8 @@ SESSION_OPTIONS = (
     ),
     SessionOption("keep_free", _of(values.count), "K", "leave K GPUs free"),
     SessionOption("max_gpus", _of(values.count), "M", "use at most M GPUs at a time"),
+    SessionOption("budget", _of(values.gpu_time), "TIME", "start no further job after this GPU time: 20 gpu-h"),
+    SessionOption("most_waiting", _of(values.count), "N", "refuse to add jobs if more than N would wait"),
     SessionOption("share_gpus", _of(values.boolean), "", "also use GPUs with external processes"),
     SessionOption("ignore_processes", _listed, "WHO", "users, programs or pids to ignore on GPUs"),
     _in_slurm("partition", text_value, "NAME", "Slurm partition, for --gpus slurm:N"),

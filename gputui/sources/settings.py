@@ -310,6 +310,15 @@ class JobSettings(Struct, frozen=True, kw_only=True):
         str | None, Setting(help="write both streams to this file; it must not exist", metavar="FILE")
     ] = None
     group: Annotated[str | None, Setting(help="group", metavar="NAME", also=("project",))] = None
+    budget: Annotated[
+        float | None,
+        Setting(
+            help="start no further job of its group after this GPU time: 20 gpu-h",
+            metavar="TIME",
+            read=values.gpu_time,
+            write=values.gpu_time_text,
+        ),
+    ] = None
     shell: Annotated[str | None, Setting(help="instead of bash", metavar="SHELL", in_config=True)] = None
     login_shell: Annotated[bool | None, _flag(help="use a login shell (-l)", in_config=True)] = None
     wrap: Annotated[str | None, Setting(help="command prefix: 'apptainer exec --nv x.sif'", metavar="WORDS")] = None

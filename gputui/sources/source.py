@@ -18,7 +18,7 @@ from .values import bytes_or_share, memory_text
 
 RETRIES_OF_KINDS = 2
 """Default of `retries` for a job with `retry_on`."""
-_ASKED = ("gpus", "devices", "memory")
+_ASKED = ("gpus", "devices", "memory", "budget")
 _PATHS = ("cwd", "outfile")
 _COPIED = tuple(field for field in JobSettings.__struct_fields__ if field not in _ASKED + _PATHS)
 _BLANK = JobSpec(command="", cwd="", environment="")
@@ -100,6 +100,7 @@ def settings_of(spec: JobSpec) -> JobSettings:
         gpus=request.gpus,
         devices=request.devices or None,
         memory=LEARN if request.learns else memory_text(request.memory, request.memory_share) or None,
+        budget=request.budget,
         cwd=spec.cwd,
         outfile=spec.outfile,
     )
@@ -119,7 +120,7 @@ def changed_spec(before: JobSpec, command: str, settings: JobSettings) -> JobSpe
 def _request(settings: JobSettings) -> Request:
     learns = settings.memory == LEARN
     size, share = (None, None) if learns or settings.memory is None else bytes_or_share(settings.memory)
-    request = Request(settings.gpus, settings.devices or (), size, share, learns)
+    request = Request(settings.gpus, settings.devices or (), size, share, learns, budget=settings.budget)
     return _BLANK.request if request == _BLANK.request else request  # the shared default is omitted when serialized
 
 

@@ -49,6 +49,15 @@ def duration(written: str) -> float:
     return seconds
 
 
+def gpu_time(written: str) -> float:
+    """Parse a time that GPUs are used, such as `20 gpu-h`, `20h` or `90m`, into seconds."""
+    compact = written.strip().lower().replace("gpu-", "").replace(" ", "")
+    seconds = None if compact.isdecimal() else _seconds(compact)
+    if not seconds or seconds > LONGEST_DURATION:
+        raise BadValue(f"invalid GPU time {written!r}: use 20 gpu-h, 90m or 2d")
+    return seconds
+
+
 def time_limit(text: str) -> float:
     """Parse a time in the syntax of gputui or Slurm into seconds.
 
@@ -184,6 +193,11 @@ def variables_text(value: Mapping[str, str]) -> str:
 
 def duration_text(seconds: float) -> str:
     return _shortest((f"{seconds:.{places}f}" for places in _PLACES), duration, seconds)
+
+
+def gpu_time_text(seconds: float) -> str:
+    hours = (f"{seconds / 3600:.{places}f} gpu-h" for places in _PLACES)
+    return _shortest((*hours, f"{seconds:g}s"), gpu_time, seconds)
 
 
 def memory_text(size: int | None, share: float | None) -> str:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from gputui.core import job as states
 from gputui.core.amounts import counted, duration_words, moment
+from gputui.core.book import kind_of
 from gputui.core.events import Mode, PauseKind
 from gputui.core.job import FAILURES, WORDS, Job, JobId, Request, StateName
 from gputui.core.slots import Board
@@ -204,6 +205,8 @@ def any_can_start(snapshot: Snapshot, jobs: Iterable[JobId]) -> bool:
         match job.state:
             case states.Delayed():
                 return True
+            case states.Queued() if kind_of(job) in snapshot.over_budget:
+                continue
             case states.Queued():
                 if request not in fits:
                     fits[request] = not board.takes_slot(request) or board.could_ever_fit(request)

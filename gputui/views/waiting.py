@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from gputui.core import job as states
 from gputui.core.amounts import counted, duration_exact, memory_words
-from gputui.core.book import place_of
+from gputui.core.book import kind_of, place_of
 from gputui.core.breaker import Scope
 from gputui.core.events import Mode
 from gputui.core.job import FAILURES, WORDS, Job, JobId, Purpose, Request
@@ -60,7 +60,7 @@ def waiting_reason(scheduler: Scheduler, job: Job, now: float) -> Reason | None:
             return Reason(f"{reason}; starts in {max(0.0, until - now):.0f} s")
         case states.Queued():
             pause = _pause_reason(scheduler, job, now)
-            return Reason(pause) if pause is not None else _queue_reason(scheduler, job)
+            return Reason(pause) if pause is not None else _queue_reason(scheduler, job, now)
         case states.Stopping(purpose=Purpose.PREEMPT):
             return Reason("preempted by an urgent job; will continue from its checkpoint")
         case states.Starting() if (submitted := scheduler.submitted.get(job.id)) is not None:
@@ -99,9 +99,12 @@ def _resume_condition(scheduler: Scheduler, scope: Scope, now: float) -> str:
     return f"probe #{paused.job} in {duration_exact(paused.at - now)}{AT_A_SUCCESS if sooner else ''}"
 
 
-def _queue_reason(scheduler: Scheduler, job: Job) -> Reason:
+def _queue_reason(scheduler: Scheduler, job: Job, now: float) -> Reason:
     """Return what a queued job is waiting for if nothing is paused."""
     request, board = scheduler.effective_request(job), scheduler.board
+    over_budget = scheduler.over_budget(now)
+    if kind_of(job) in over_budget:
+        return Reason(_budget_reason(scheduler, job, now))
     takes_slot = board.takes_slot(request)
     if takes_slot and not board.could_ever_fit(request):
         return Reason(f"{needs(request)}; {board.not_on_cluster(request) or f'this session has {_has(scheduler)}'}")
@@ -110,7 +113,9 @@ def _queue_reason(scheduler: Scheduler, job: Job) -> Reason:
     lines = (
         line
         for (shape, group), line in scheduler.book.ready.items()
-        if board.takes_slot(shape) == is_gpu_job and scheduler.breaker.scope_pausing(group) is None
+        if board.takes_slot(shape) == is_gpu_job
+        and scheduler.breaker.scope_pausing(group) is None
+        and (shape, group) not in over_budget
     )
     if ahead := sum(line.rank(place_of(job)) for line in lines):
         return Reason(f"{counted(ahead, 'job', 'jobs')} ahead of it", routine=True)
@@ -129,6 +134,19 @@ def _queue_reason(scheduler: Scheduler, job: Job) -> Reason:
         brief=text if wanted == "a GPU" else "",
         routine=is_routine and request == Request(request.gpus),  # the request has no conditions
     )
+
+
+def _budget_reason(scheduler: Scheduler, job: Job, now: float) -> str:
+    used, total = scheduler.used_gpu_seconds(now), scheduler.settings.budget
+    if total is not None and sum(used.values()) >= total:
+        return f"the session has used its budget: {_gpu_hours(sum(used.values()))} of {_gpu_hours(total)} GPU-hours"
+    group = f"group {job.spec.group}" if job.spec.group else "the unnamed group"
+    spent = _gpu_hours(used.get(job.spec.group, 0.0))
+    return f"{group} has used its budget: {spent} of {_gpu_hours(job.request.budget or 0.0)} GPU-hours"
+
+
+def _gpu_hours(seconds: float) -> str:
+    return f"{seconds / 3600:.3g}"
 
 
 BUSY = "busy"

@@ -117,6 +117,10 @@ def _check_indexes(scheduler: Scheduler) -> None:
     assert book.active == {job.id for job in listed if isinstance(job.state, Active)}
     to_come = (job for job in listed if isinstance(job.state, Waiting) and not isinstance(job.state, Held))
     assert book.waiting_of == Counter(map(kind_of, to_come))
+    used: dict[str, float] = dict.fromkeys((job.spec.group for job in book), 0.0)
+    for job in book:
+        used[job.spec.group] += sum(attempt.seconds * len(attempt.gpus) for attempt in job.attempts)
+    assert used == pytest.approx({group: book.gpu_seconds[group] for group in used})
     assert book.keys == {job.spec.key: job.id for job in book if job.spec.key is not None}
     assert len(set(book.keys.values())) == sum(job.spec.key is not None for job in book), "two jobs with one key"
     assert set(book.unmet) == {job.id for job in listed if isinstance(job.state, Blocked)}
@@ -175,9 +179,16 @@ def slots(written: str) -> tuple[Slot, ...]:
     return tuple(Slot(number, each) for number, each in enumerate(devices))
 
 
-def spec(command: str = "train", *, gpus: int | None = None, devices: tuple[str, ...] = (), **rest: Any) -> JobSpec:
+def spec(
+    command: str = "train",
+    *,
+    gpus: int | None = None,
+    devices: tuple[str, ...] = (),
+    budget: float | None = None,
+    **rest: Any,
+) -> JobSpec:
     """A job as a source would give it."""
-    return JobSpec(command=command, cwd="/", environment="e", request=Request(gpus, devices), **rest)
+    return JobSpec(command=command, cwd="/", environment="e", request=Request(gpus, devices, budget=budget), **rest)
 
 
 class World:

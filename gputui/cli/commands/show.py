@@ -14,6 +14,7 @@ from gputui.logs.plain import plain
 from gputui.session.client import Client
 from gputui.session.control.connection import RequestRefused
 from gputui.session.messages import PickJobs, Show, ShownJob
+from gputui.sources.values import gpu_time_text
 from gputui.views.format import SIGNS
 
 from .ls import ending, took
@@ -84,6 +85,7 @@ def _facts(shown: ShownJob, now: float) -> list[tuple[str, Any]]:
     settings = [f"{key}={_format_setting(key, value)}" for key in keys if (value := getattr(shown.spec, key))]
     settings += [f"gpus={request.gpus}"] if request.gpus is not None else []
     settings += [f"devices={','.join(request.devices)}"] if request.devices else []
+    settings += [f"budget={gpu_time_text(request.budget)}"] if request.budget is not None else []
     active = shown.state in ACTIVE
     return [
         ("command", shown.command),

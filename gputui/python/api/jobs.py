@@ -169,6 +169,8 @@ class JobOptions(TypedDict, total=False):
     """The GPUs on which the job may run."""
     memory: str
     """Memory that the job needs on each of its GPUs: `6G`, `500M`, `40%` or `learn`."""
+    budget: float | str
+    """GPU time, such as `20 gpu-h`, after which no further job of the group starts."""
     priority: int
     """Priority from 0 to 99. Jobs with a higher priority start first. The default is 30."""
     retries: int

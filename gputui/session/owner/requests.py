@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from gputui.core.amounts import counted
 from gputui.core.events import Mode, NodesSeen, PauseKind, Refusal, Resume, SetSlots, Settings
 from gputui.core.job import EngineName, JobId, JobSpec
 from gputui.core.results import parse_wanted_metric
@@ -77,6 +78,7 @@ class Load(OwnerRequest[Loaded], frozen=True, tag="load"):
         specs = (spec if spec.environment else replace(spec, environment=digest) for spec in self.specs)
         planned = plan(book, specs, self.again, self.results, act.now)
         check_outfiles(book, planned.new)
+        self._check_room(act.scheduler, len(planned.new))
         first = book.next_id
         sentence = planned.sentence(self.origin) if self.origin else ""
         for event in planned.events():
@@ -94,6 +96,13 @@ class Load(OwnerRequest[Loaded], frozen=True, tag="load"):
             if job is not None
         ]
         return Loaded(jobs, len(new), sentence, never_starts(act.scheduler, jobs), planned.advice, by_spec)
+
+    def _check_room(self, scheduler: Scheduler, new: int) -> None:
+        """Raise Refusal if too many jobs would wait. This limits programs that add jobs, not files of jobs."""
+        waiting, most = len(scheduler.book.line), scheduler.settings.most_waiting
+        if self.by_spec and most is not None and waiting + new > most:
+            are_waiting = counted(waiting, "job is", "jobs are")
+            raise Refusal(f"{are_waiting} waiting and most_waiting is {most}; nothing was added, so add later")
 
 
 class Undoable(Generic[T]):

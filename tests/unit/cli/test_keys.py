@@ -233,3 +233,34 @@ def test_a_key_used_twice_in_one_load_is_one_job(home: Home) -> None:
     specs[1] = specs[1] | {"command": "false", "key": "j"}
     with pytest.raises(ClientError, match="another command"):
         home.ask("load", specs=[specs[1], specs[1] | {"command": "x"}], environment={}, origin="")
+
+
+# Limits for programs that add jobs
+
+
+def test_a_group_stops_at_its_budget_and_whoever_asks_is_told_why(home: Home) -> None:
+    job = ("#: group=sweep budget=1s", "sleep 0.7")
+    run = home.run(home.write(*job * 3), gpus="sim:1")
+    assert run.returncode == 1
+    assert "1 job waiting: group sweep has used its budget" in run.stderr
+    (waiting,) = json.loads(home.call("ls", "--state", "waiting", "--json").stdout)["jobs"]
+    assert (waiting["id"], waiting["state"]) == (2, "queued")
+    assert waiting["why"].startswith("group sweep has used its budget")
+    run = home.run(home.write(*[line.replace("1s", "1 gpu-h").replace("=1 gpu-h", "='1 gpu-h'") for line in job * 3]))
+    assert run.returncode == 0, run.stderr
+
+
+def test_a_program_that_adds_too_many_jobs_is_refused_and_a_file_is_not(home: Home) -> None:
+    home.begin()
+    home.ask("begin", slots=None, given=False, change_slots=False, settings={"most_waiting": 2}, resume=False)
+    sweep = ("sweep", "echo {x}", "-p", "x", "1", "2", "3", "--add", "--no-start")
+    refused = home.call(*sweep)
+    assert refused.returncode != 0
+    assert "0 jobs are waiting and most_waiting is 2; nothing was added" in refused.stderr
+    assert home.ask("listing")["jobs"] == []
+    add(home, "--", "true")
+    add(home, "--key", "k", "--", "true")
+    assert add(home, "--key", "k", "--", "true")[0]["created"] is False, "it is there already"
+    assert home.call("add", "--no-start", "--", "true").returncode != 0
+    home.run(home.write("true", "true", "true"), gpus="cpu:1")
+    assert len(home.ask("listing")["jobs"]) == 5

@@ -8,10 +8,11 @@ import pytest
 from msgspec.structs import replace
 from support.core import World, busy, slots, spec
 
-from gputui.core.events import DevicesSeen, Hold, NoRoom, SetPriority, SetSlots, Settings, Suspend, Terminate
+from gputui.core.events import DevicesSeen, Edit, Hold, NoRoom, SetPriority, SetSlots, Settings, Suspend, Terminate
 from gputui.core.job import JobId, JobSpec, Purpose, Queued, Request, Running, StateName, Stopping
 from gputui.core.scheduler import Scheduler
 from gputui.core.slots import Board, DeviceFacts, DeviceKind, Slot
+from gputui.views.status import has_pending_work
 from gputui.views.waiting import why
 
 
@@ -391,3 +392,47 @@ def test_a_preempted_job_gets_its_grace_period() -> None:
     state = world.job(job).state
     assert isinstance(state, Stopping)
     assert (state.purpose, state.deadline, state.hard) == (Purpose.PREEMPT, world.now + 30.0, False)
+
+
+# Budgets
+
+
+def test_a_group_starts_no_job_after_its_budget_and_others_go_on() -> None:
+    world = World("0 1")
+    limited = [spec(group="sweep", gpus=1, budget=100.0) for _ in range(3)]
+    world.add(*limited, spec(group="other", gpus=1))
+    assert world.start() == [0, 1]
+    world.now += 60
+    world.end(0)
+    assert world.start() == [3], "#0 and #1 have used 120 GPU-seconds"
+    assert world.why(2) == "group sweep has used its budget: 0.0333 of 0.0278 GPU-hours"
+    world.end(1)
+    world.end(3)
+    assert world.start() == []
+    assert not has_pending_work(world.scheduler.snapshot())
+    world.do(Edit(job=2, spec=spec(group="sweep", gpus=1, budget=1000.0)))
+    assert world.start() == [2]
+
+
+def test_a_session_starts_no_job_on_a_gpu_after_its_budget() -> None:
+    world = World("0", budget=100.0)
+    world.add(spec(), spec(), spec(gpus=0))
+    assert world.start() == [0, 2]
+    world.now += 100
+    world.end(0)
+    assert world.start() == []
+    assert world.why(1) == "the session has used its budget: 0.0278 of 0.0278 GPU-hours"
+    world.do(Settings(budget=200.0))
+    assert world.start() == [1]
+
+
+def test_no_job_is_preempted_for_one_whose_budget_is_used_up() -> None:
+    world = World("0")
+    world.add(spec(group="sweep", budget=50.0))
+    world.start()
+    world.now += 60
+    world.end(0)
+    world.add(spec(checkpoint=True))
+    world.start()
+    world.add(spec(group="sweep", budget=50.0, preempt=True, priority=95))
+    assert world.scheduler.preempt(world.now) == []

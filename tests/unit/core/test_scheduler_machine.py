@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from random import Random
 from typing import Any
 
@@ -168,6 +168,8 @@ class Model:
             scope = scheduler.breaker.scope_pausing(job.spec.group)
             if scope is not None and (not scope.due or scope.first is not None):
                 continue
+            if job.spec.request.gpus != 0 and _is_over_budget(scheduler, job, now):
+                continue
             if job.spec.request.gpus == 0:
                 assert scheduler.cpu_jobs_running >= scheduler.settings.cpu_jobs
             else:
@@ -195,6 +197,16 @@ class Model:
         assert all(list(picture.jobs) == jobs for picture, jobs in self.pictures)
         versions = [picture.version for picture, _ in self.pictures]
         assert versions == sorted(set(versions))
+
+
+def _is_over_budget(scheduler: Scheduler, job: Job, now: float) -> bool:
+    used: defaultdict[str, float] = defaultdict(float)
+    for other in scheduler.book:
+        used[other.spec.group] += sum(attempt.seconds * len(attempt.gpus) for attempt in other.attempts)
+        if other.active is not None:
+            used[other.spec.group] += max(0.0, now - other.active.since) * len(other.active.gpus)
+    own, total = job.request.budget, scheduler.settings.budget
+    return (own is not None and used[job.spec.group] >= own) or (total is not None and sum(used.values()) >= total)
 
 
 NAMES = ("prepare", "train", "evaluate")
@@ -230,7 +242,12 @@ def any_spec(chance: Random, first: JobId) -> JobSpec:
         environment=chance.choice(["e1", "e2"]),
         name=chance.choice([None, None, *NAMES]),
         group=chance.choice(["", "sweep"]),
-        request=Request(chance.choice(COUNTS), chance.choice(DEVICES), chance.choice([None, None, None, 6])),
+        request=Request(
+            chance.choice(COUNTS),
+            chance.choice(DEVICES),
+            chance.choice([None, None, None, 6]),
+            budget=chance.choice([None, None, None, 300.0]),
+        ),
         priority=priority,
         preempt=priority >= URGENT_PRIORITY and chance.random() < 0.7,
         retries=chance.choice([0, 0, 1, 2]),
@@ -309,6 +326,7 @@ def any_change_of_scene(chance: Random) -> Event:
         patience=chance.choice([0.0, 300.0]),
         max_gpus=chance.choice([None, None, 1, 2]),
         keep_free=chance.choice([0, 0, 1]),
+        budget=chance.choice([None, None, 2000.0]),
         probe=chance.choice([None, 0.0, 5.0, 600.0]),
     )
     new_slots = events.SetSlots(slots(chance.choice(SLOTS)))

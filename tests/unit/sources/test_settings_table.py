@@ -19,7 +19,7 @@ WRITTEN = {
     "metric": "val_acc max",
     "checkpoint": "yes", "preempt": "yes", "hold": "yes",
     "outfile": "/logs/a.log", "group": "lr", "shell": "zsh", "login_shell": "yes",
-    "wrap": "apptainer exec x.sif", "task": "module:function", "key": "night lr=0.1",
+    "wrap": "apptainer exec x.sif", "task": "module:function", "key": "night lr=0.1", "budget": "20 gpu-h",
 }  # fmt: skip
 
 
