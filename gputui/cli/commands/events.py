@@ -199,7 +199,9 @@ class Waiter:
             jobs = self._jobs()
             ended = [job.id for job in jobs if job.state in ENDS]
             if self._options.next:
-                ended = self._newly_ended({job.id for job in jobs})
+                self.gap = self.gap or any(event.event is EventKind.GAP for event in self._page.events)
+                known = {job.id for job in jobs}
+                ended = [job for job in self._ended() if job in known]
             if ended and (self._options.any or self._options.next or len(ended) == len(jobs)):
                 return ended, False
             if self._options.next and all(job.state in ENDS for job in jobs):
@@ -209,7 +211,24 @@ class Waiter:
             self._check_scheduler(jobs, line)
             words = format_counts(Counter(job.state for job in jobs))
             line.show(f"{sum(job.state in ENDS for job in jobs)}/{len(jobs)} ended · {words}")
+            self._await_change({job.id for job in jobs if job.state not in ENDS}, line)
+
+    def _await_change(self, unfinished: set[JobId], line: StatusLine) -> None:
+        """Wait until the jobs must be looked at again. There may be very many, so not every event is a reason."""
+        while True:
             self._page = self._client.next_events(self._page.cursor, self._deadline)
+            ended = set(self._ended())
+            enough = ended if self._options.next else ended & unfinished if self._options.any else unfinished <= ended
+            kinds = {event.event for event in self._page.events}
+            if enough or not kinds or kinds & {EventKind.PAUSED, EventKind.GAP}:
+                return
+            unfinished -= ended
+            line.show(f"{counted(len(unfinished), 'job', 'jobs')} not ended yet")
+
+    def _ended(self) -> list[JobId]:
+        """Return the jobs that have ended according to the newest events."""
+        ended = (event.job for event in self._page.events if event.event is EventKind.ENDED and event.final)
+        return list(dict.fromkeys(job for job in ended if job is not None))
 
     def _jobs(self) -> list[PickedJob]:
         answer = self._client.ask(self._query)
@@ -218,12 +237,6 @@ class Waiter:
         if not answer.jobs and not self._options.next:
             raise Exit(NOT_FOUND, f"no jobs in {self._client.root}")
         return answer.jobs
-
-    def _newly_ended(self, jobs: set[JobId]) -> list[JobId]:
-        """Return the jobs that have ended according to the newest events."""
-        self.gap = self.gap or any(event.event is EventKind.GAP for event in self._page.events)
-        ended = (event.job for event in self._page.events if event.event is EventKind.ENDED and event.final)
-        return list(dict.fromkeys(job for job in ended if job in jobs))
 
     def _check_scheduler(self, jobs: Sequence[PickedJob], line: StatusLine) -> None:
         """Exit if no job can end because no scheduler runs. Report a pause once."""

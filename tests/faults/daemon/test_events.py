@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 from collections import Counter
@@ -20,6 +21,12 @@ def command(home: Session, *words: str) -> subprocess.Popen[str]:
         [*GPUTUI, words[0], "--session", str(home.root), *words[1:]],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
+
+
+def is_connected(pid: int) -> bool:
+    """Return whether the process has an open socket."""
+    files = (Path(f"/proc/{pid}/fd") / fd for fd in os.listdir(f"/proc/{pid}/fd"))
+    return any(os.readlink(file).startswith("socket:") for file in files if os.path.lexists(file))
 
 
 def parsed(done: Done) -> list[dict[str, Any]]:
@@ -160,6 +167,16 @@ def test_waiting_for_the_next_end_misses_none_although_owners_are_killed(home: H
         cursor = answer["cursor"]
     assert sorted(ended) == list(range(count))
     assert home.call("wait", "--next", "--since", cursor).returncode == 3
+
+
+def test_the_next_end_may_be_of_a_job_that_was_added_later(home: Home) -> None:
+    started(home, "exec sleep 600")
+    waiting = command(home, "wait", "--next", "--json")
+    until(lambda: is_connected(waiting.pid), "it waits")
+    home.add("sleep 1; exit 3")
+    out, err = waiting.communicate(timeout=60)
+    assert (waiting.returncode, err) == (1, "")
+    assert [job["id"] for job in valid("wait", out)["ended"]] == [1]
 
 
 def test_the_answer_says_how_jobs_ended_and_what_is_still_running(home: Home) -> None:

@@ -105,6 +105,24 @@ def test_wait_asks_again_only_when_something_has_happened(owner: FakeOwner, gput
     assert len(owner.asks("pick")) == 4
 
 
+def test_wait_looks_at_the_jobs_again_only_when_they_may_have_ended(owner: FakeOwner, gputui: Gputui) -> None:
+    owner.jobs = {0: job(0, "running"), 1: job(1, "running"), 2: job(2, "running")}
+    events = [("ended", 1), ("started", 2), ("ended", 2), ("ended", 0)]
+
+    def answer(fields: dict[str, Any]) -> dict[str, Any]:
+        if "wait" not in fields:
+            return {"events": [], "cursor": "log-0", "owned": True}
+        kind, number = events.pop(0)
+        if kind == "ended":
+            owner.jobs[number] = job(number, "succeeded")
+        event = {"event": kind, "time": 1.0, "job": number, "final": kind == "ended"}
+        return {"events": [event], "cursor": "log-1", "owned": True}
+
+    owner.answers["events"] = answer
+    assert gputui("wait").status == 0
+    assert len(owner.asks("pick")) == 2
+
+
 def test_wait_for_some_ignores_others(owner: FakeOwner, gputui: Gputui) -> None:
     owner.jobs = {0: job(0, "succeeded"), 1: job(1), 2: job(2, "failed")}
     assert gputui("wait", "0").status == 0
