@@ -101,6 +101,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
     home = Home(tmp_path)
     yield home
     home.end()
+    assert (home.members(), home.processes()) == ([], [])
     reap()
 
 

@@ -11,7 +11,15 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from gputui.session.control.connection import PATIENCE, ClientError, Connection, NoOwner, NoSession, fresh_id
+from gputui.session.control.connection import (
+    PATIENCE,
+    ClientError,
+    Connection,
+    NoOwner,
+    NoSession,
+    RequestRefused,
+    fresh_id,
+)
 from gputui.session.messages import EventPage, Events, OwnerRequest
 
 T = TypeVar("T")
@@ -45,7 +53,7 @@ class Client:
         except OSError as error:
             raise ClientError(f"cannot read {self.root}: {error.strerror}") from None
         if status.st_uid != os.getuid():
-            raise ClientError(describe_foreign(self.root, status.st_uid))
+            raise RequestRefused(describe_foreign(self.root, status.st_uid))
         if status.st_mode & 0o170077 != PRIVATE_MODE or not self.root.isprintable():
             self._check_thoroughly()
 
@@ -58,7 +66,7 @@ class Client:
             refuse_unwritable_name(self.root)
             paths.check()
         except SessionError as error:
-            raise ClientError(str(error)) from None
+            raise RequestRefused(str(error)) from None
         self._tell_all(paths.notices)
 
     def _tell_all(self, notices: list[str]) -> None:

@@ -14,6 +14,8 @@ from support.machines import full, read_only, tmpfs
 from support.sessions import Session, listened, said
 from support.waiting import remove_under_its_owner, until
 
+from gputui.cli.output import REFUSED, UNREACHABLE
+
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
@@ -220,7 +222,7 @@ def test_removing_the_session_directory_harms_no_running_job(session: Session) -
         assert len(session.processes()) >= 1
         gate.touch()
         until((session.directory / "end").exists, "the job continues to its end")
-        assert owner.wait(60) == 1
+        assert owner.wait(60) == UNREACHABLE
         _, err = owner.communicate()
         assert "was moved, removed or replaced" in err
         assert "Traceback" not in err
@@ -249,7 +251,7 @@ def test_a_private_directory_that_is_not_safely_ours_is_refused(session: Session
     done = session.run(jobs)
     assert done.returncode == 2
     assert str(session.private) in said(done)
-    assert session.call("ls").returncode == 1
+    assert session.call("ls").returncode == REFUSED
     assert not session.runs()
     if session.private.is_dir():
         assert list(session.private.iterdir()) == []

@@ -17,6 +17,7 @@ from support.sessions import GPUTUI, VICTIM, Home, Process, all_pids, finished
 from support.terminal import recorded
 from support.waiting import until
 
+from gputui.cli.output import UNREACHABLE
 from gputui.session.control.connection import ClientError
 
 _CGROUPS = (Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup"))
@@ -184,7 +185,7 @@ def test_a_run_whose_owner_fails_twice_reports_it_and_frees_the_session(
     words = [*VICTIM, "run", "--gpus", "0", "--output-dir", str(home.root), str(home.write("sleep 600", "true"))]
     env = {**os.environ, **broken(orders, home)}
     run = subprocess.run(words, cwd=home.directory, env=env, capture_output=True, text=True, timeout=120)
-    assert run.returncode == 1
+    assert run.returncode == UNREACHABLE
     assert f"scheduler failed, jobs keep running: {why}" in run.stderr
     assert "Traceback" not in run.stderr
     home.owner()

@@ -24,6 +24,7 @@ from support.sessions import GPUTUI, Done, Session, finished, said
 from support.users import LAB_UMASK, as_user
 from support.waiting import until
 
+from gputui.cli.output import NOT_FOUND, REFUSED
 from gputui.core.job import Attempt, Failed, Job, JobSpec
 from gputui.session import lock as locks
 from gputui.session.errors import SessionError
@@ -236,7 +237,7 @@ def test_forged_directories_are_not_used_to_rebuild_the_queue(lab: Lab) -> None:
     assert "Rebuilt" in done.stderr
     assert "belongs to another user" in done.stderr
     assert "Traceback" not in done.stderr
-    lab.subcommand("rerun", "--all-failed", "-y", status=1)
+    lab.subcommand("rerun", "--all-failed", "-y", status=NOT_FOUND)
     assert lab.run("--rerun-lost").returncode in (0, 1)
     assert [job.spec.command for job in lab.jobs()] == [lab.told(0), lab.told(1)], "the stolen directory is still hers"
     lab.unharmed()
@@ -286,7 +287,7 @@ def test_the_session_of_another_user_is_refused_by_name(lab: Lab, mode: str) -> 
             [*words_as(MALLORY), *GPUTUI, *words], cwd=lab.root, env={**os.environ, "HOME": "/"}, capture_output=True,
             text=True,
         )  # fmt: skip
-        assert done.returncode == 1
+        assert done.returncode == (REFUSED if "--session" in words else NOT_FOUND)
         assert said(done).startswith(f"{lab.root} is a session of user {VICTIM}; gputui opens only your own")
 
 

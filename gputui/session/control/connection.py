@@ -37,7 +37,7 @@ class ClientError(Exception):
 
 
 class RequestRefused(ClientError):
-    """Raised when the owner refuses the request."""
+    """Raised when the owner refuses the request, or when the session is not safe to use."""
 
 
 class NotDurable(RequestRefused):

@@ -1,22 +1,8 @@
-"""Each test has its own session and must leave no processes."""
+"""The length of drills."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from support.sessions import Home, reap
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    made = Home(tmp_path)
-    yield made
-    made.end()
-    assert made.members() == []
-    assert made.processes() == []
-    reap()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 from support.sessions import Home, alive, kill
 from support.waiting import remove_under_its_owner, until
 
+from gputui.cli.output import UNREACHABLE
 from gputui.process.directories import DirectoryId, directories_held
 from gputui.session.session_dir import Paths
 
@@ -52,7 +53,7 @@ def test_a_scheduler_whose_directory_was_moved_says_so_and_its_daemon_exits(home
     waiter = home.waiter()
     os.rename(home.root, home.directory / "elsewhere")
     _, err = run.communicate()
-    assert run.returncode == 1
+    assert run.returncode == UNREACHABLE
     assert f"session directory {home.root} was moved, removed or replaced" in err
     assert "gputui --session DIR" in err
     until(lambda: not alive(waiter), "its daemon has gone")
