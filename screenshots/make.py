@@ -32,7 +32,8 @@ from gputui.tui.app import GputuiApp, Setup
 from gputui.tui.bridge import Bridge, Way
 from gputui.tui.chrome import Where
 from gputui.tui.main_screen import MainScreen
-from gputui.tui.theme import NAMES
+from gputui.tui.terminal.tty import Colours
+from gputui.tui.theme import theme_names
 
 HERE = Path(__file__).parent
 WIDE, NARROW = (120, 40), (80, 24)
@@ -134,7 +135,7 @@ class Photographer:
         await self.resize(NARROW)
         self.take("narrow")
         await self.resize(WIDE)
-        dark, self._app.theme = self._app.theme, NAMES["light"]
+        dark, self._app.theme = self._app.theme, theme_names(Colours.RGB)["light"]
         await self._pilot.pause(0.5)
         self.take("light")
         self._app.theme = dark

@@ -107,7 +107,7 @@ POLL_INTERVAL = 0.3
 
 
 class HintLine(Static):
-    DEFAULT_CSS = "HintLine { height: 1; background: $primary 35%; color: $text; text-wrap: nowrap; }"
+    DEFAULT_CSS = "HintLine { height: 1; background: $chosen; color: $text; text-wrap: nowrap; }"
 
     def __init__(self, main: MainScreen, tour: Tour) -> None:
         super().__init__(markup=False)

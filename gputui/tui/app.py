@@ -27,7 +27,7 @@ from gputui.tui.views.base import FullView
 from .bridge import Bridge, Way
 from .chrome import Where, terminal_title
 from .main_screen import MainScreen
-from .theme import BY_COLOURS, NAMES, OWN, AsciiSigns
+from .theme import OWN, AsciiSigns, theme_names
 
 Hold = Callable[[Callable[[], None]], OwnedSession]
 
@@ -56,7 +56,7 @@ class Setup:
     keys: Mapping[str, str] = field(default_factory=dict)
     theme: str | None = None
     read_only: bool = False
-    colours: Colours = Colours.MANY
+    colours: Colours = Colours.RGB
     ascii_signs: bool = False
     """Whether the terminal can display only ASCII."""
     cell_diff: bool = True
@@ -91,9 +91,8 @@ class GputuiApp(TerminalApp[Way]):
         self._signs = [AsciiSigns()] if setup.ascii_signs else []  # a single object, since Textual caches by filter
         for theme in OWN:
             self.register_theme(theme)
-        # NO_COLOR wins over the option.
-        wanted = NAMES[setup.theme] if setup.theme is not None and setup.colours is not Colours.NONE else None
-        self.theme = wanted or BY_COLOURS[setup.colours]
+        names = theme_names(setup.colours)
+        self.theme = names[setup.theme or next(iter(names))]
 
     def on_mount(self) -> None:  # Textual calls those of the base classes as well
         self.bridge.on_dismissed = lambda: self.leave(Way.STOP)
@@ -224,5 +223,5 @@ class GputuiApp(TerminalApp[Way]):
                 if action.name in bound and not (action.acts and self.main.read_only):
                     act = partial(screen.action_act, action.name)
                     yield SystemCommand(f"{action.label} ({action.shown_key})", action.help, act)
-        for written, name in NAMES.items():
+        for written, name in theme_names(self.setup.colours).items():
             yield SystemCommand(f"Theme {written}", "color theme", partial(setattr, self, "theme", name))

@@ -313,7 +313,7 @@ def _progress_bar(snapshot: Snapshot, cells: int) -> list[Piece]:
     failed = snapshot.count(*job.BAD_ENDS)
     good = snapshot.count(StateName.SUCCEEDED, StateName.KILLED)
     shares, used, most = [], 0, cells - (good + failed < total)
-    for count, look in ((good, Look.LOAD_1), (failed, Look.FAILURE), (snapshot.running, Look.RUNNING)):
+    for count, look in ((good, Look.OK), (failed, Look.FAILURE), (snapshot.running, Look.RUNNING)):
         length = min(most - used, max(1, round(cells * count / total)) if count else 0)
         shares.append(("━" * length, look))
         used += length

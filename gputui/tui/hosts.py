@@ -20,7 +20,7 @@ from gputui.tui.terminal.tty import Colours, colours
 
 from .chrome import LinesView
 from .text import Line, Piece, bar, blank, ljust
-from .theme import BY_COLOURS, OWN, Ground, Look
+from .theme import OWN, Ground, Look, theme_names
 
 NAME, BAR, MEMORY = 18, 20, 11
 NARROW = 100
@@ -150,11 +150,11 @@ class HostsApp(TerminalApp[HostPlace]):
         Binding("q,escape", "leave", show=False),
     ]
 
-    def __init__(self, places: list[HostPlace], ssh: str, *, shown: Colours = Colours.MANY) -> None:
+    def __init__(self, places: list[HostPlace], ssh: str, *, shown: Colours = Colours.RGB) -> None:
         super().__init__(colours=shown)
         for theme in OWN:
             self.register_theme(theme)
-        self.theme = BY_COLOURS[shown]
+        self.theme = next(iter(theme_names(shown).values()))
         self._places, self._ssh = places, ssh
         self._survey: Survey | None = None
         self.machines = MachineList(places, time.time())

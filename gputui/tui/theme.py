@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 
@@ -18,15 +19,23 @@ from gputui.tui.terminal.tty import Colours
 
 @dataclass(frozen=True)
 class LookTable:
+    """The colours of a theme. A number is an index of the 256 colours."""
+
     theme: str
-    page: str
+    page: str | int
     """The background colour, or empty for the terminal's own background."""
-    meanings: dict[str, str]
-    load: tuple[str, str, str, str]
-    others_load: tuple[str, str, str, str]
-    heat: tuple[str, str, str, str, str, str]
-    """The cells of a heat map from the worst to the best. Terminals without background colours show signs instead."""
-    backgrounds: dict[str, str]
+    meanings: Mapping[str, str | int]
+    scales: Mapping[str, Sequence[str | int]]
+    """Colours that are numbered: loads from low to high, memory over time, and the curves of a chart."""
+    backgrounds: Mapping[str, str | int]
+    bars: dict[str, tuple[str | int, str | int]] = field(default_factory=dict)
+    """Text and background of filled bars on the timeline, and of the heat map from worst to best."""
+    on: dict[str, dict[str, str | int]] = field(default_factory=dict)
+    """Meanings that need another colour on a background, where they would be illegible."""
+    grave: str | int = ""
+    """The background of a message about a serious problem."""
+    veil: str = "00"
+    """How opaque the page over a screen below a dialog is, as two hexadecimal digits."""
     rules: bool = False
 
 
@@ -34,54 +43,106 @@ DARK = LookTable(
     theme="gputui-dark",
     page="#12161b",
     meanings={
-        "text": "#d6dbe1", "past": "#808b97", "line": "#3d4650", "running": "#7fbf7f", "warning": "#d9b35f",
-        "failure": "#e06c75", "focus": "#5a9be6", "external": "#c792ea", "best": "bold #ffffff", "memory": "#9fb2c6",
+        "text": "#d6dbe1", "past": "#87929e", "line": "#3d4650", "running": "#7fbf7f", "ok": "#5ea37d",
+        "warning": "#d9b35f", "failure": "#ea7d86", "focus": "#62a3ee", "external": "#c792ea", "best": "#ffffff",
+        "memory": "#9fb2c6",
     },
-    load=("#355a3c", "#4d7c52", "#669e69", "#7fbf7f"),
-    others_load=("#54406a", "#7a5b94", "#a077bf", "#c792ea"),
-    heat=(
-        "#d6dbe1 on #20292e", "#d6dbe1 on #24413a", "#d6dbe1 on #2b5a48", "#d6dbe1 on #2f6849", "#12161b on #7dbd8c",
-        "#12161b on #b6e3bf",
-    ),
-    backgrounds={"band": "on #1b2128", "header": "on #232b34", "pause": "on #2c2415", "cursor": "bold on #1e3450"},
+    scales={
+        "load": ("#355a3c", "#4d7c52", "#669e69", "#7fbf7f"), "others": ("#54406a", "#7a5b94", "#a077bf", "#c792ea"),
+        "memory": ("#3b4754", "#5c6a7a", "#7e8ea0", "#9fb2c6"),
+        "curve": ("#7fbf7f", "#6aa9f0", "#c792ea", "#d9b35f", "#56c2c2", "#e0915c", "#d6dbe1", "#e58fb4"),
+    },
+    backgrounds={"band": "#1b2128", "header": "#232b34", "pause": "#2c2415", "cursor": "#1e3450"},
+    bars={
+        "even": ("#d6dbe1", "#355a3c"), "odd": ("#d6dbe1", "#294230"), "others": ("#c792ea", "#3d314e"),
+        "0": ("#ffffff", "#20292e"), "1": ("#ffffff", "#24413a"), "2": ("#ffffff", "#2b5a48"),
+        "3": ("#ffffff", "#2f6849"), "4": ("#000000", "#7dbd8c"), "5": ("#000000", "#b6e3bf"),
+    },
+    grave="#5e3a40",
+    veil="99",
 )  # fmt: skip
 LIGHT = LookTable(
     theme="gputui-light",
     page="#fbfbfa",
     meanings={
-        "text": "#1d2329", "past": "#5d6874", "line": "#c3cad1", "running": "#2c7a39", "warning": "#8a6100",
-        "failure": "#b3261e", "focus": "#1f5fae", "external": "#7b3fa0", "best": "bold #000000", "memory": "#5b7288",
+        "text": "#1d2329", "past": "#5a5f64", "line": "#c3cad1", "running": "#1d7030", "ok": "#486b5d",
+        "warning": "#7a5500", "failure": "#b3261e", "focus": "#1f5fae", "external": "#7b3fa0", "best": "#000000",
+        "memory": "#576285",
     },
-    load=("#b5d6b9", "#88b88f", "#5a9964", "#2c7a39"),
-    others_load=("#d6c1e4", "#b897cd", "#9a6bb7", "#7b3fa0"),
-    heat=(
-        "#1d2329 on #eef1ee", "#1d2329 on #d3e6d6", "#1d2329 on #afd2b5", "#1d2329 on #84b78d", "#1d2329 on #5fa06d",
-        "#ffffff on #1d7030",
-    ),
-    backgrounds={"band": "on #eef0f2", "header": "on #e4e7ea", "pause": "on #f6ecd2", "cursor": "bold on #d3e3f6"},
+    scales={
+        "load": ("#b5d6b9", "#84b78d", "#5fa06d", "#1d7030"), "others": ("#d6c1e4", "#b897cd", "#9a6bb7", "#7b3fa0"),
+        "memory": ("#c9cfda", "#a4abc0", "#7d86a3", "#576285"),
+        "curve": ("#1d7030", "#1f5fae", "#7b3fa0", "#7a5500", "#0f6e74", "#a8481c", "#1d2329", "#a03468"),
+    },
+    backgrounds={"band": "#eef0f2", "header": "#e4e7ea", "pause": "#f6ecd2", "cursor": "#d3e3f6"},
+    bars={
+        "even": ("#1d2329", "#b5d6b9"), "odd": ("#1d2329", "#cee3d0"), "others": ("#7b3fa0", "#e3d5ec"),
+        "0": ("#000000", "#eef1ee"), "1": ("#000000", "#d3e6d6"), "2": ("#000000", "#afd2b5"),
+        "3": ("#000000", "#84b78d"), "4": ("#000000", "#5fa06d"), "5": ("#ffffff", "#1d7030"),
+    },
+    grave="#e2b0ad",
+    veil="99",
 )  # fmt: skip
-_NO_BACKGROUNDS = {"band": "", "header": "", "pause": "", "cursor": "bold reverse"}
+# Chosen by hand, because the nearest index gives different meanings the same colour.
+DARK_256 = LookTable(
+    theme="gputui-dark-256",
+    page=232,
+    meanings={
+        "text": 252, "past": 247, "line": 240, "running": 114, "ok": 71, "warning": 221, "failure": 210, "focus": 75,
+        "external": 177, "best": 231, "memory": 152,
+    },
+    scales={
+        "load": (22, 65, 71, 114), "others": (53, 96, 134, 177), "memory": (239, 243, 109, 152),
+        "curve": (114, 75, 177, 221, 80, 208, 252, 211),
+    },
+    backgrounds={"band": 234, "header": 236, "pause": 58, "cursor": 17},
+    bars={
+        "even": (252, 22), "odd": (16, 65), "others": (177, 53),
+        "0": (231, 236), "1": (231, 22), "2": (16, 65), "3": (16, 71), "4": (16, 114), "5": (16, 157),
+    },
+    on={"pause": {"text": 255, "past": 255, "memory": 255, "focus": 255, "running": 157, "ok": 157, "warning": 228,
+                  "failure": 224, "external": 225}},
+    grave=52,
+)  # fmt: skip
+LIGHT_256 = LookTable(
+    theme="gputui-light-256",
+    page=231,
+    meanings={
+        "text": 235, "past": 240, "line": 250, "running": 22, "ok": 23, "warning": 94, "failure": 124, "focus": 25,
+        "external": 91, "best": 16, "memory": 60,
+    },
+    scales={
+        "load": (151, 108, 65, 22), "others": (182, 140, 97, 91), "memory": (252, 146, 103, 60),
+        "curve": (22, 25, 91, 94, 23, 130, 235, 125),
+    },
+    backgrounds={"band": 255, "header": 254, "pause": 230, "cursor": 195},
+    bars={
+        "even": (235, 151), "odd": (235, 194), "others": (91, 225),
+        "0": (16, 255), "1": (16, 194), "2": (16, 151), "3": (16, 108), "4": (16, 65), "5": (231, 22),
+    },
+    grave=224,
+)  # fmt: skip
+_NO_BACKGROUNDS = dict.fromkeys(("band", "header", "pause", "cursor"), "")
 SIXTEEN = LookTable(
     theme="gputui-sixteen",
     page="",
     meanings={
-        "text": "default", "past": "bright_black", "line": "bright_black", "running": "green", "warning": "yellow",
-        "failure": "bright_red", "focus": "blue", "external": "magenta", "best": "bold bright_white",
+        "text": "default", "past": "bright_black", "line": "bright_black", "running": "green", "ok": "green",
+        "warning": "yellow", "failure": "bright_red", "focus": "blue", "external": "magenta", "best": "bright_white",
         "memory": "white",
     },
-    load=("green", "green", "green", "green"),
-    others_load=("magenta", "magenta", "magenta", "magenta"),
-    heat=("none",) * 6,
+    scales={
+        "load": ["green"] * 4, "others": ["magenta"] * 4, "memory": ["white"] * 4,
+        "curve": ("green", "blue", "magenta", "yellow", "cyan", "bright_red", "default", "bright_black"),
+    },
     backgrounds=_NO_BACKGROUNDS,
     rules=True,
 )  # fmt: skip
 SIXTEEN_LIGHT = LookTable(
     theme="gputui-sixteen-light",
     page="",
-    meanings={**SIXTEEN.meanings, "failure": "red", "best": "bold", "memory": "default"},
-    load=SIXTEEN.load,
-    others_load=SIXTEEN.others_load,
-    heat=SIXTEEN.heat,
+    meanings={**SIXTEEN.meanings, "failure": "red", "best": "default", "memory": "default"},
+    scales={**SIXTEEN.scales, "memory": ["default"] * 4},
     backgrounds=_NO_BACKGROUNDS,
     rules=True,
 )
@@ -89,12 +150,10 @@ PLAIN = LookTable(
     theme="gputui-plain",
     page="",
     meanings={
-        "text": "none", "past": "dim", "line": "dim", "running": "none", "warning": "bold", "failure": "bold",
-        "focus": "bold underline", "external": "dim", "best": "bold", "memory": "none",
+        "text": "none", "past": "dim", "line": "dim", "running": "none", "ok": "dim", "warning": "bold",
+        "failure": "bold", "focus": "bold underline", "external": "dim", "best": "none", "memory": "none",
     },
-    load=("none", "none", "none", "none"),
-    others_load=("dim", "dim", "dim", "dim"),
-    heat=SIXTEEN.heat,
+    scales={"load": ["none"] * 4, "others": ["dim"] * 4, "memory": ["none"] * 4, "curve": ["none"] * 8},
     backgrounds=_NO_BACKGROUNDS,
     rules=True,
 )  # fmt: skip
@@ -110,11 +169,12 @@ class Look(StrEnum):
     PAST = "past"  # things that have ended, and labels
     LINE = "line"
     RUNNING = "running"  # our own running jobs
+    OK = "ok"  # jobs that have succeeded
     WARNING = "warning"
     FAILURE = "failure"
     FOCUS = "focus"
     EXTERNAL = "external"
-    BEST = "best"
+    BEST = "best"  # always bold
     MEMORY = "memory"
     BOLD = "text bold"
     TITLE = "text bold underline"
@@ -135,27 +195,51 @@ class Look(StrEnum):
     OTHERS_1 = "others 1"
     OTHERS_2 = "others 2"
     OTHERS_3 = "others 3"
-    # The cells of a heat map from the worst to the best
-    HEAT_0 = "heat 0"
-    HEAT_1 = "heat 1"
-    HEAT_2 = "heat 2"
-    HEAT_3 = "heat 3"
-    HEAT_4 = "heat 4"
-    HEAT_5 = "heat 5"
+    # Memory over time, from little to much
+    MEMORY_0 = "memory 0"
+    MEMORY_1 = "memory 1"
+    MEMORY_2 = "memory 2"
+    MEMORY_3 = "memory 3"
+    # The curves of a chart
+    CURVE_0 = "curve 0"
+    CURVE_0_BOLD = "curve 0 bold"
+    CURVE_1 = "curve 1"
+    CURVE_1_BOLD = "curve 1 bold"
+    CURVE_2 = "curve 2"
+    CURVE_2_BOLD = "curve 2 bold"
+    CURVE_3 = "curve 3"
+    CURVE_3_BOLD = "curve 3 bold"
+    CURVE_4 = "curve 4"
+    CURVE_4_BOLD = "curve 4 bold"
+    CURVE_5 = "curve 5"
+    CURVE_5_BOLD = "curve 5 bold"
+    CURVE_6 = "curve 6"
+    CURVE_6_BOLD = "curve 6 bold"
+    CURVE_7 = "curve 7"
+    CURVE_7_BOLD = "curve 7 bold"
+    # The cells of a heat map, from worst to best
+    HEAT_0 = "bar 0"
+    HEAT_1 = "bar 1"
+    HEAT_2 = "bar 2"
+    HEAT_3 = "bar 3"
+    HEAT_4 = "bar 4"
+    HEAT_5 = "bar 5"
     # Looks with the background of a band, for any line
     HEAD = "head"
     HEAD_PAST = "head past"
     # The bars of the timeline
-    OK_EVEN = "ok even"
-    OK_ODD = "ok odd"
+    OK_EVEN = "bar even"
+    OK_ODD = "bar odd"
     UNDER_WAY = "under way"
     CRASHED = "crashed"
     CHOSEN = "chosen"
-    OTHERS = "others"
+    OTHERS = "bar others"
 
 
 LOADS = (Look.LOAD_0, Look.LOAD_1, Look.LOAD_2, Look.LOAD_3)
 OTHERS_LOADS = (Look.OTHERS_0, Look.OTHERS_1, Look.OTHERS_2, Look.OTHERS_3)
+MEMORY_LEVELS = (Look.MEMORY_0, Look.MEMORY_1, Look.MEMORY_2, Look.MEMORY_3)
+CURVES = tuple(look for look in Look if look.startswith("curve") and not look.endswith("bold"))
 HEAT = (Look.HEAT_0, Look.HEAT_1, Look.HEAT_2, Look.HEAT_3, Look.HEAT_4, Look.HEAT_5)
 
 
@@ -176,13 +260,12 @@ class Ground(StrEnum):
 
 @dataclass(frozen=True)
 class Palette:
-    """The styles of a theme on the background of the page. Add another background to a style with `+`."""
+    """The styles of a theme on the background of the page. Add another background to a style with `on`."""
 
     styles: dict[Look, Style]
-    band: Style
-    header: Style
-    pause: Style
-    cursor: Style
+    grounds: dict[Ground, Style]
+    replaced: dict[Ground, dict[str, Style]]
+    """Meanings that would be illegible on a background, with the colours that they have there."""
     rules: bool
     """Whether to draw rules in the blanks of bands. This is for terminals without background colours."""
 
@@ -200,36 +283,62 @@ class Palette:
         style = look if isinstance(look, Style) else self.styles[look]
         if ground is Ground.PAGE:
             return style
-        if ground is Ground.CURSOR:
-            return self.on_cursor(style)
-        ground_style: Style = getattr(self, ground)
-        return style + ground_style
-
-    def on_cursor(self, style: Style) -> Style:
-        """Return a style for the selected row. Dim text is replaced because it would be illegible there."""
-        if self.cursor.reverse:
+        if ground is Ground.CURSOR and self.rules:
             return Style(bold=True, reverse=True)
-        faint = style in (self.styles[Look.PAST], self.styles[Look.LINE])
-        return (self.styles[Look.TEXT] if faint else style) + self.cursor
+        if isinstance(look, Look):
+            style += self.replaced[ground].get(look.partition(" ")[0], Style())
+        return style + self.grounds[ground]
 
 
 @lru_cache
 def palette_of(theme: str) -> Palette:
     """Return the palette of a theme. Textual's own themes get the dark palette."""
-    table = next((table for table in (DARK, LIGHT, SIXTEEN, SIXTEEN_LIGHT, PLAIN) if table.theme == theme), DARK)
-    page = Style(bgcolor=Color.parse(table.page) if table.page else None)
-    grounds = {name: Style.parse(written) if written else Style() for name, written in table.backgrounds.items()}
+    table = next((table for table in _TABLES if table.theme == theme), DARK)
+    page = _style(background=table.page)
+    bases = {meaning: _style(colour) + page for meaning, colour in table.meanings.items()}
+    bases["best"] += Style(bold=True)
     styles: dict[Look, Style] = {}
     for look in Look:
         meaning, _, more = look.partition(" ")
-        if meaning in table.meanings:
-            styles[look] = Style.parse(table.meanings[meaning]) + page + Style.parse(more)
-    styles |= {look: Style.parse(written) + page for look, written in zip(LOADS, table.load, strict=True)}
-    styles |= {look: Style.parse(written) + page for look, written in zip(OTHERS_LOADS, table.others_load, strict=True)}
-    styles |= {look: page + Style.parse(written) for look, written in zip(HEAT, table.heat, strict=True)}
-    styles |= {Look.HEAD: styles[Look.BOLD] + grounds["band"], Look.HEAD_PAST: styles[Look.PAST] + grounds["band"]}
-    styles |= _lined_bars(styles) if table.rules else _filled_bars(styles)
-    return Palette(styles, **grounds, rules=table.rules)
+        if meaning in bases and not more.isdigit():
+            styles[look] = bases[meaning] + Style.parse(more)
+    for name, scale in table.scales.items():
+        styles |= {Look(f"{name} {number}"): _style(colour) + page for number, colour in enumerate(scale)}
+    styles |= {bold(look): styles[look] + Style(bold=True) for look in CURVES}
+    grounds = {Ground(name): _style(background=colour) for name, colour in table.backgrounds.items()}
+    grounds[Ground.CURSOR] += Style(bold=True)
+    replaced = {
+        ground: {name: _style(colour) for name, colour in table.on.get(ground, {}).items()} for ground in grounds
+    }
+    replaced[Ground.CURSOR] = dict.fromkeys(("past", "line", "ok"), _style(table.meanings["text"]))
+    styles |= {look: styles[base] + grounds[Ground.BAND] for look, base in _ON_BANDS.items()}
+    styles |= _lined_bars(styles) if table.rules else _filled_bars(styles, table)
+    return Palette(styles, grounds, replaced, table.rules)
+
+
+_ON_BANDS = {Look.HEAD: Look.BOLD, Look.HEAD_PAST: Look.PAST}
+
+
+def _style(colour: str | int = "", background: str | int = "") -> Style:
+    """Return the style of a colour, or of a word such as `dim` that stands for one where there are no colours."""
+    if background:
+        return Style(bgcolor=Color.parse(_css(background)))
+    return Style.parse(_css(colour))
+
+
+def _css(colour: str | int) -> str:
+    """Return a colour by its name or RGB. That of an index is one that Rich rounds to this very index."""
+    if isinstance(colour, str):
+        return colour
+    if colour >= _GREYS:
+        return "#" + 3 * f"{round((colour - _GREYS + 1) * 255 / 25):02x}"
+    levels = (0, 95, 135, 175, 215, 255)
+    red, rest = divmod(colour - 16, 36)
+    return "#{:02x}{:02x}{:02x}".format(*(levels[part] for part in (red, *divmod(rest, 6))))
+
+
+_GREYS = 232
+"""The first index of the 24 greys."""
 
 
 def _lined_bars(styles: dict[Look, Style]) -> dict[Look, Style]:
@@ -240,33 +349,17 @@ def _lined_bars(styles: dict[Look, Style]) -> dict[Look, Style]:
         Look.CRASHED: styles[Look.FAILURE] + Style(bold=True, reverse=True),
         Look.CHOSEN: Style(bold=True, reverse=True),
         Look.OTHERS: styles[Look.EXTERNAL],
+        **dict.fromkeys(HEAT, styles[Look.TEXT]),
     }
 
 
-def _filled_bars(styles: dict[Look, Style]) -> dict[Look, Style]:
-    page = styles[Look.TEXT].bgcolor
-
-    def filled(style: Style, look: Look, *, pale: bool = False) -> Style:
-        colour = styles[look].color
-        return style + Style(bgcolor=_paler(colour, page) if pale else colour)
-
-    dark = Style(color=page, bold=True)
-    return {
-        Look.OK_EVEN: filled(styles[Look.TEXT], Look.LOAD_0),
-        Look.OK_ODD: filled(styles[Look.TEXT], Look.LOAD_0, pale=True),
-        Look.UNDER_WAY: filled(dark, Look.RUNNING),
-        Look.CRASHED: filled(dark, Look.FAILURE),
-        Look.CHOSEN: filled(dark, Look.FOCUS),
-        Look.OTHERS: filled(styles[Look.EXTERNAL], Look.OTHERS_0, pale=True),
+def _filled_bars(styles: dict[Look, Style], table: LookTable) -> dict[Look, Style]:
+    dark = Style(color=styles[Look.TEXT].bgcolor, bold=True)
+    over = {Look.UNDER_WAY: Look.RUNNING, Look.CRASHED: Look.FAILURE, Look.CHOSEN: Look.FOCUS}
+    bars = {look: dark + Style(bgcolor=styles[meaning].color) for look, meaning in over.items()}
+    return bars | {
+        Look(f"bar {name}"): _style(text) + _style(background=bar) for name, (text, bar) in table.bars.items()
     }
-
-
-def _paler(colour: Color | None, page: Color | None) -> Color | None:
-    """Mix a colour with the background colour of the page."""
-    if colour is None or page is None or colour.triplet is None or page.triplet is None:
-        return colour
-    mixed = [round(0.65 * first + 0.35 * second) for first, second in zip(colour.triplet, page.triplet, strict=True)]
-    return Color.from_rgb(*mixed)
 
 
 # Signs
@@ -303,38 +396,46 @@ class AsciiSigns(LineFilter):
 
 
 def _theme(look: LookTable, *, dark: bool) -> Theme:
-    meanings, backgrounds = look.meanings, {name: _last(style) for name, style in look.backgrounds.items()}
+    """Return a theme whose colours are all in the table: what Textual would mix is defined here."""
+    meanings = {name: _css(colour) for name, colour in look.meanings.items()}
+    backgrounds = {name: _css(colour) for name, colour in look.backgrounds.items()}
+    page = _css(look.page)
+    mixed = {
+        "veil": page + look.veil, "thumb": meanings["line"], "notice": backgrounds["pause"], "grave": _css(look.grave),
+        "chosen": backgrounds["cursor"], "text": meanings["text"], "text-muted": meanings["past"],
+        "text-disabled": meanings["past"], "text-error": meanings["failure"],
+    }  # fmt: skip
     return Theme(
         name=look.theme,
         primary=meanings["focus"],
         secondary=meanings["memory"],
         accent=meanings["external"],
         foreground=meanings["text"],
-        background=look.page,
+        background=page,
         surface=backgrounds["band"],
         panel=backgrounds["header"],
         success=meanings["running"],
         warning=meanings["warning"],
         error=meanings["failure"],
         dark=dark,
-        variables={**{name: _last(meanings[name]) for name in _OWN}, **backgrounds},
+        variables={**{name: meanings[name] for name in _OWN}, **backgrounds, **mixed},
     )
 
 
 _OWN = ("past", "line", "running", "external", "best", "memory")
 
 
-def _last(style: str) -> str:
-    """Return the colour of a Rich style, which is its last word."""
-    return style.rpartition(" ")[2]
-
-
 def _ansi(look: LookTable, like: str) -> Theme:
     """Return a theme that uses the terminal's own colours."""
     base = BUILTIN_THEMES[like]
-    own = {name: _ansi_colour(_last(look.meanings[name])) for name in _OWN}
+    colour = {meaning: _ansi_colour(str(style)) for meaning, style in look.meanings.items()}
+    own = {name: colour[name] for name in _OWN}
     grounds = dict.fromkeys(look.backgrounds, "ansi_default")
-    colour = {meaning: _ansi_colour(style) for meaning, style in look.meanings.items()}
+    mixed = {
+        "veil": "ansi_default 60%", "thumb": "ansi_default 25%",
+        "notice": f"{colour['warning']} 25%", "grave": f"{colour['failure']} 35%",
+        "chosen": f"{colour['focus']} 40%",
+    }  # fmt: skip
     return Theme(
         name=look.theme,
         ansi=True,
@@ -350,24 +451,34 @@ def _ansi(look: LookTable, like: str) -> Theme:
         panel="ansi_default",
         boost="ansi_default",
         dark=base.dark,
-        variables={**base.variables, **own, **grounds},
+        variables={**base.variables, **own, **grounds, **mixed},
     )
 
 
 def _ansi_colour(style: str) -> str:
-    return "ansi_default" if set(style.split()) & _UNCOLOURED else f"ansi_{style}"
+    return "ansi_default" if style.split()[0] in _UNCOLOURED else f"ansi_{style}"
 
 
 _UNCOLOURED = {"none", "dim", "bold", "underline", "default"}
 
+_TABLES = (DARK, LIGHT, DARK_256, LIGHT_256, SIXTEEN, SIXTEEN_LIGHT, PLAIN)
 OWN = (
-    _theme(DARK, dark=True),
-    _theme(LIGHT, dark=False),
+    *(_theme(table, dark=table in (DARK, DARK_256)) for table in (DARK, LIGHT, DARK_256, LIGHT_256)),
     _ansi(SIXTEEN, "ansi-dark"),
     _ansi(SIXTEEN_LIGHT, "ansi-light"),
     _ansi(PLAIN, "ansi-dark"),
 )
-NAMES = {"dark": DARK.theme, "light": LIGHT.theme, "ansi": SIXTEEN.theme, "ansi-light": SIXTEEN_LIGHT.theme}
-"""The themes by the names that users choose."""
-BY_COLOURS = {Colours.MANY: DARK.theme, Colours.SIXTEEN: SIXTEEN.theme, Colours.NONE: PLAIN.theme}
-"""The default theme for each number of colours."""
+
+
+def theme_names(colours: Colours) -> dict[str, str]:
+    """Return the themes for a terminal by the names that users choose. The first one is the default."""
+    own = {"ansi": SIXTEEN.theme, "ansi-light": SIXTEEN_LIGHT.theme}
+    match colours:
+        case Colours.RGB:
+            return {"dark": DARK.theme, "light": LIGHT.theme, **own}
+        case Colours.INDEXED:
+            return {"dark": DARK_256.theme, "light": LIGHT_256.theme, **own}
+        case Colours.SIXTEEN:
+            return {**own, "dark": DARK.theme, "light": LIGHT.theme}
+        case Colours.NONE:
+            return dict.fromkeys(("dark", "light", *own), PLAIN.theme)

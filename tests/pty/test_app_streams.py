@@ -102,6 +102,17 @@ def test_a_terminal_gets_no_more_colors_than_it_has(tmp_path: Path, env: dict[st
     assert MANY_COLORS.search(raw) is None, MANY_COLORS.findall(raw)[:5]
 
 
+@pytest.mark.parametrize(("words", "header"), [((), 236), (("--theme", "light"), 254)])
+def test_a_terminal_of_256_colors_gets_only_these(tmp_path: Path, words: tuple[str, ...], header: int) -> None:
+    env = {"TERM": "screen-256color", "COLORTERM": None}
+    with at_home(tmp_path) as home, home.opened(home.write("exec sleep 600"), *words, env=env) as terminal:
+        terminal.shows("1 run")
+        works_by_keys(terminal)
+        raw = terminal.since(0)
+    assert b"48;5;%d" % header in raw
+    assert re.search(rb"[34]8;2;", raw) is None
+
+
 def test_in_another_locale_the_screen_is_still_utf_8(tmp_path: Path) -> None:
     latin = {"LANG": None, "LC_ALL": "en_US.ISO-8859-1", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     with at_home(tmp_path) as home:

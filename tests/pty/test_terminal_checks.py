@@ -17,8 +17,8 @@ SAY = "import sys; from gputui.tui.terminal.tty import say; sys.exit(0 if say('D
 @pytest.mark.parametrize(
     ("environ", "expected"),
     [
-        ({"TERM": "xterm-256color"}, Colours.MANY),
-        ({"TERM": "xterm", "COLORTERM": "truecolor"}, Colours.MANY),
+        ({"TERM": "xterm-256color"}, Colours.INDEXED),
+        ({"TERM": "xterm", "COLORTERM": "truecolor"}, Colours.RGB),
         ({"TERM": "xterm"}, Colours.SIXTEEN),
         ({"TERM": "linux"}, Colours.SIXTEEN),
         ({}, Colours.SIXTEEN),

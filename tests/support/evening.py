@@ -154,7 +154,7 @@ def cards_in_trouble() -> DevicesPicture:
 
 
 def evening_app(
-    directory: Path, *, theme: str | None = None, colours: Colours = Colours.MANY, trouble: bool = False
+    directory: Path, *, theme: str | None = None, colours: Colours = Colours.RGB, trouble: bool = False
 ) -> GputuiApp:
     obstacles = "0 1 3 busy, 2 used by alice (pid 4121, 8.0G, 1 h)"
     reason = Reason(f"waiting for a GPU: {obstacles}", obstacles)

@@ -262,7 +262,12 @@ def kills_at_logout() -> bool:
 # Terminal
 
 
-_COLOURS = {Colours.MANY: "256+ colors", Colours.SIXTEEN: "16 colors", Colours.NONE: "no colors (NO_COLOR is set)"}
+_COLOURS = {
+    Colours.RGB: "16 million colors",
+    Colours.INDEXED: "256 colors",
+    Colours.SIXTEEN: "16 colors",
+    Colours.NONE: "no colors (NO_COLOR is set)",
+}
 LEAST_WIDE, LEAST_HIGH = 80, 24
 
 

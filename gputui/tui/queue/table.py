@@ -30,7 +30,7 @@ from gputui.logs.plain import plain
 from gputui.tui.chrome import Band
 from gputui.tui.log.view import run_in_slices
 from gputui.tui.text import Pieces, blank, width_of
-from gputui.tui.theme import Look, palette_of
+from gputui.tui.theme import Ground, Look, palette_of
 from gputui.views.format import cut, width
 from gputui.views.parameters import Parameters
 from gputui.views.waiting import Reason
@@ -571,7 +571,7 @@ class QueueTable(ScrollView, can_focus=True):
         def style_of(look: Look) -> Style:
             if not cursor:
                 return palette[look]
-            return palette.on_cursor(palette[look]) if self.has_focus else palette[look] + UNFOCUSED
+            return palette.on(Ground.CURSOR, look) if self.has_focus else palette[look] + UNFOCUSED
 
         rest = style_of(Look.TEXT) if self.has_focus else palette.text
         strip = Strip([Segment(text, style_of(look)) for text, look in pieces])

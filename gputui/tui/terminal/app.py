@@ -64,7 +64,7 @@ class TerminalApp(CellDiffApp[ReturnType]):
         watch_css: bool = False,
         ansi_color: bool | None = None,
         *,
-        colours: Colours = Colours.MANY,
+        colours: Colours = Colours.RGB,
         cell_diff: bool = True,
     ) -> None:
         """Create the app. The arguments are those of Textual's App, and `colours` is the result of `tty.colours()`."""
@@ -72,7 +72,7 @@ class TerminalApp(CellDiffApp[ReturnType]):
         self._signals: Signals | None = None
         self._last_input = time.monotonic()
         self._last_line = Sanitize()  # one object, since strips cache the results of filters
-        few = colours is not Colours.MANY
+        few = colours in (Colours.SIXTEEN, Colours.NONE)
         super().__init__(driver_class, css_path, watch_css, True if few else ansi_color, cell_diff=cell_diff)
         self._keys = KeyQueue(self, super().on_event)
         self.animation_level = "none"

@@ -125,8 +125,10 @@ _WAY_OUT = "use `gputui run` to run jobs without the TUI, `gputui ls` to list th
 
 
 class Colours(Enum):
-    MANY = "many"
-    """256 or more colours."""
+    RGB = "rgb"
+    """All 16 million colours."""
+    INDEXED = "indexed"
+    """The 256 colours that most terminals have over ssh and in tmux."""
     SIXTEEN = "sixteen"
     """The 16 colours of the terminal's palette. Only a theme made of these colours looks right."""
     NONE = "none"
@@ -151,8 +153,8 @@ def colours(environ: Mapping[str, str] = os.environ) -> Colours:
     if "NO_COLOR" in environ:
         return Colours.NONE
     if environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
-        return Colours.MANY
-    return Colours.MANY if environ.get("TERM", "").endswith(("256color", "kitty")) else Colours.SIXTEEN
+        return Colours.RGB
+    return Colours.INDEXED if environ.get("TERM", "").endswith(("256color", "kitty")) else Colours.SIXTEEN
 
 
 def locale_is_utf8(environ: Mapping[str, str] = os.environ) -> bool:

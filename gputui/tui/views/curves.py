@@ -23,7 +23,7 @@ from gputui.tui.chrome import LinesView, OfferedKeys
 from gputui.tui.dialogs.choosers import DIRECTIONS
 from gputui.tui.queue.row_facts import seconds_of
 from gputui.tui.text import Column, Line, Piece, blank, table
-from gputui.tui.theme import Ground, Look, bold, palette_of
+from gputui.tui.theme import CURVES, Ground, Look, bold, palette_of
 from gputui.views.failures import learn_parameters
 from gputui.views.format import decimals_of, result_text
 from gputui.views.parameters import Parameters
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 # Charts
 
 
-CURVE_LOOKS = (Look.RUNNING, Look.MARK, Look.EXTERNAL, Look.WARNING, Look.MEMORY, Look.FAILURE)
 """The looks of the curves, best first (green). A name at the end of each curve identifies it without colour."""
 _SCALE_LOOKS = {AXIS: Look.PAST, GRID: Look.LINE, UPRIGHT: Look.WARNING}
 
@@ -121,7 +120,7 @@ def curve_table(rows: Sequence[CurveRow], parameters: Parameters, cursor: int, r
     heading, *cells = table(_columns(rows, parameters), room - 6)
     lines = [Line([blank(5), *heading], Ground.PAGE if ruled else Ground.BAND)]
     for number, row in enumerate(cells):
-        swatch = (f" {SWATCH}  ", CURVE_LOOKS[number % len(CURVE_LOOKS)])
+        swatch = (f" {SWATCH}  ", CURVES[number % len(CURVES)])
         lines.append(Line([swatch, *row], Ground.CURSOR if number == cursor else Ground.PAGE, value=number))
     common = parameters.common()
     same = f"   ·   same for all: {plain(common)}" if common and len(rows) > 1 else ""
@@ -230,7 +229,7 @@ class CurvesView(FullView):
         ]
         x_label = duration_words if by_time else None
         chart = Chart(curves, down=self.direction is Direction.DOWN, x_label=x_label)
-        lines = chart_pieces(chart, self.size.width - 2, self.size.height - len(table) - 5, CURVE_LOOKS)
+        lines = chart_pieces(chart, self.size.width - 2, self.size.height - len(table) - 5, CURVES)
         nothing = [Line([(f" No {plain(self.metric)} printed yet.", Look.PAST)])]
         self.chart.show([Line(), *map(Line, lines)] if lines else nothing)
 

@@ -17,7 +17,7 @@ from gputui.gpus.usage import CPU, FIGURES, GPU_LOAD, GPU_MEMORY, POWER, RAM
 from gputui.logs.plain import plain
 from gputui.tui.chart import Chart, ChartCurve
 from gputui.tui.text import Piece, blank, fit, ljust, rjust, width_of
-from gputui.tui.theme import LOADS, STEPS, Look
+from gputui.tui.theme import LOADS, MEMORY_LEVELS, STEPS, Look
 from gputui.views.format import cut, value_text, width
 from gputui.views.siblings import FEWEST_SIBLINGS, StepCurve, behind, family_of, statistics_at, statistics_by_step
 
@@ -193,8 +193,6 @@ _DROPPED_FIRST = (RAM, CPU, POWER, GPU_MEMORY, GPU_LOAD)
 _SHOWN = {GPU_LOAD: (0.0, 100.0), GPU_MEMORY: (0.0, 1.0), POWER: (0.0, 100.0), CPU: (0.0, 100.0), RAM: (0.0, 1.0)}
 """The values that the y axis of a figure always contains."""
 _GROUPS = {GPU_LOAD: 1, GPU_MEMORY: 1, POWER: 1, CPU: 2, RAM: 2}
-_SHADES = (Look.LINE, Look.PAST, Look.PAST, Look.MEMORY)
-"""The looks of memory, power and CPU from low to high, so that a flat area is not the brightest thing on the screen."""
 
 
 def grid(data: JobCurves, names: Sequence[str], cells: int, height: int) -> Lines:
@@ -229,7 +227,7 @@ def small_chart(data: JobCurves, name: str, cells: int, height: int, *, has_time
     points = [(max(0.0, point.at - data.start), point.value) for point in data.points(name)]
     is_figure = name in FIGURES
     silent = data.silent_since - data.start if data.silent_since is not None else None
-    looks = LOADS if name == GPU_LOAD else _SHADES if is_figure else (Look.RUNNING,)
+    looks = LOADS if name == GPU_LOAD else MEMORY_LEVELS if is_figure else (Look.RUNNING,)
     chart = Chart(
         [ChartCurve(points, 0)], data.snapshot.direction(name) is Direction.DOWN, duration_words, silent,
         since=0.0, until=data.seconds, shows=_SHOWN.get(name, ()),

@@ -166,10 +166,11 @@ TERMINAL = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "en_US.U
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, "ok the terminal (xterm-256color) supports 256+ colors and UTF-8"),
+        ({}, "ok the terminal (xterm-256color) supports 16 million colors and UTF-8"),
+        ({"COLORTERM": ""}, "ok the terminal (xterm-256color) supports 256 colors and UTF-8"),
         (
             {"LANG": "en_US.ISO-8859-1"},
-            "note the terminal (xterm-256color) supports 256+ colors, and the locale is not",
+            "note the terminal (xterm-256color) supports 16 million colors, and the locale is not",
         ),
         ({"NO_COLOR": ""}, "no colors (NO_COLOR is set)"),
         ({"VTE_VERSION": "7600"}, "note this terminal (VTE"),
