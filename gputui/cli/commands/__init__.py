@@ -58,7 +58,11 @@ COMMANDS = {
         "stop": "stop everything, keep the queue, check that nothing is left",
         "daemon": "run a session's queue in the background",
     },
-    "Other": {"demo": "try gputui with simulated GPUs", "completion": "print shell completion for bash, zsh or fish"},
+    "Other": {
+        "demo": "try gputui with simulated GPUs",
+        "mcp": "serve a session to coding agents over MCP",
+        "completion": "print shell completion for bash, zsh or fish",
+    },
 }
 """All commands with their descriptions, by section of the help."""
 SHARED = {
