@@ -12,7 +12,7 @@ from .breaker import Scope
 from .eta import NO_OUTLOOK, Outlook, job_eta, silent_since
 from .events import Cause, Mode, Settings, Submitted
 from .job import Active, Job, JobId, Request, SlotId, StateName, Waiting
-from .results import NO_PACES, NO_RESULTS, Direction, JobResults, MainMetric, direction_of
+from .results import NO_PACES, NO_RESULTS, Behind, Direction, JobResults, MainMetric, direction_of
 from .slots import DeviceKind, Slot
 
 
@@ -69,6 +69,8 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     """The metric to compare jobs by, chosen by the user or guessed, or None."""
     best: JobId | None = None
     """The best job by `metric`, or None."""
+    behind: Mapping[JobId, Behind] = {}
+    """Running jobs that are clearly behind their siblings by `metric`."""
     trouble: str | None = None
     """A problem of the scheduler's process, in one sentence."""
     unavailable: str = ""

@@ -24,6 +24,7 @@ from gputui.core.job import Job, JobId
 from gputui.core.results import (
     UNNAMED,
     AttemptSeries,
+    Behind,
     Curve,
     JobResults,
     MainMetric,
@@ -37,6 +38,7 @@ from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
 from gputui.process.watch import NoThread, start_thread
 from gputui.session.store.store import ResultRow, Store
+from gputui.views.siblings import MOST_SIBLINGS, Family, SiblingBook, behind, family_of
 
 from .job_directories import Directories
 from .session_dir import Journal
@@ -207,6 +209,7 @@ class AttemptReader:
 
     def __init__(self, job: Job, attempt: int, directories: Directories, stored: ResultRow | None = None) -> None:
         self.job, self.attempt = job.id, attempt
+        self.family = family_of(job.spec)
         self.is_dirty = False
         """Whether something was read that is not stored yet."""
         self.failed = False
@@ -303,6 +306,14 @@ class AttemptReader:
                 self._take(series, [reading], at, number)
         return series
 
+    def compared(self, siblings: SiblingBook, metric: MainMetric, progress: float | None) -> Behind | None:
+        """Return how far the attempt is behind its siblings, which learn its curve, or None if it is not."""
+        series = self._series.series.get(metric.name)
+        if series is None:
+            return None
+        siblings.learn(self.family, self.job, series.points)
+        return behind(series.points, siblings.siblings(self.family, self.job), metric.direction, progress)
+
     def row(self, *, is_over: bool) -> ResultRow:
         self.is_dirty, self.kept_at = False, time.monotonic()
         state = b"" if is_over else msgspec.msgpack.encode([log.state() for log in self._logs])
@@ -362,6 +373,8 @@ class ReadResults(Struct, frozen=True):
     news: dict[JobId, JobResults]
     rows: list[ResultRow]
     """Results to be stored."""
+    behind: dict[JobId, Behind | None]
+    """For each running job that was read, how far it is behind its siblings, or None if it is not."""
 
 
 class ResultsReader:
@@ -379,8 +392,22 @@ class ResultsReader:
         self._closing = False
         self._thread: threading.Thread | None = None
         self._lines = MOST_LINES
+        self._metric: MainMetric | None = None
+        self._siblings = SiblingBook()
+        self._unlearned: deque[tuple[Family, ResultRow]] = deque()
+        """Stored results of siblings that have to be learned."""
 
     # For the owner's thread
+
+    def compare_by(self, metric: MainMetric | None) -> None:
+        """Set the metric by which running jobs are compared with their siblings, and forget the siblings."""
+        with self._wake:
+            self._metric, self._siblings = metric, SiblingBook()
+            self._unlearned.clear()
+
+    def learn_later(self, family: Family, rows: Iterable[ResultRow]) -> None:
+        with self._wake:
+            self._unlearned.extend((family, row) for row in rows)
 
     def watch(self, job: Job, attempt: int, stored: ResultRow | None = None) -> None:
         with self._wake:
@@ -478,12 +505,21 @@ class ResultsReader:
             ended, self._ended = list(self._ended), deque()
             going = list(self._readings.values())
             unread = self._unread.popleft() if self._unread and not ended else None
+            metric, siblings = self._metric, self._siblings
+            unlearned, self._unlearned = list(self._unlearned), deque()
+        for family, row in unlearned:
+            series = decoded(row.series, AttemptSeries)
+            if metric is not None and series is not None and metric.name in series.series:
+                siblings.learn(family, row.job, series.series[metric.name].points)
         news: dict[JobId, JobResults] = {}
         rows: list[ResultRow] = []
+        verdicts: dict[JobId, Behind | None] = {}
         deadline = time.monotonic() + CLOSING_TIME
         for reading in ended:
             with self._guarded(reading, rows):
                 self._finish(reading, now, news, rows, deadline if final else None)
+                if metric is not None:
+                    reading.compared(siblings, metric, None)  # as a sibling of other jobs
         if unread is not None:
             reading = AttemptReader(*unread, self._directories)
             reading.is_dirty = True  # store a row even without any results, so that the logs are not read again
@@ -493,10 +529,12 @@ class ResultsReader:
             with self._guarded(reading):
                 if not final and reading.read(self._lines, now):
                     news[reading.job] = reading.results
+                    if metric is not None:
+                        verdicts[reading.job] = reading.compared(siblings, metric, news[reading.job].progress)
                 if reading.is_dirty and (final or time.monotonic() - reading.kept_at > KEEP_EVERY):
                     rows.append(reading.row(is_over=False))
         if news or rows:
-            self._read.append(ReadResults(news, rows))
+            self._read.append(ReadResults(news, rows, verdicts))
             self._on_read()
 
     @contextmanager
@@ -540,6 +578,8 @@ class ResultsReader:
 # The results of all attempts, as the owner stores and shows them
 
 
+MOST_SEARCHED = 500
+"""Maximum number of jobs among which siblings are searched. The newest jobs are chosen."""
 MOST_UNREAD = 1000
 """Maximum number of jobs without stored results whose logs are read again. The newest jobs are chosen."""
 
@@ -569,12 +609,18 @@ class SessionResults:
         newest = range(max(book.first_id, book.next_id - MOST_UNREAD), book.next_id)
         self.book.note_paces(book[job_id] for job_id in newest)
         self._changed: set[JobId] = set()
+        self._behind: dict[JobId, Behind] = {}
+        """Running jobs that are behind their siblings. The dict is replaced, because snapshots share it."""
+        self._families: set[Family] = set()
+        """The families whose stored curves the reader has been given."""
+        self.reader.compare_by(self.book.metric)
         self._watched: dict[JobId, int] = {}
         """The attempt of each job whose logs are being read."""
         for job_id, attempt in store.unfinished_results():
             if job_id in book:
                 self.reader.watch(book[job_id], attempt, self._stored(job_id, attempt))
                 self._watched[job_id] = attempt
+                self._give_siblings(book[job_id])
                 self._watch(book[job_id])
         for job_id in book.active:
             self._watch(book[job_id])
@@ -599,6 +645,8 @@ class SessionResults:
             news = {job: results for job, results in read.news.items() if job in book and self._is_newest(job, results)}
             self._follow(lambda news=news: self.book.put(news, book.__getitem__), news)  # type: ignore[misc]
             rows.update({(row.job, row.attempt): row for row in read.rows})
+            for job, verdict in read.behind.items():
+                self._note_behind(job, verdict if job in self._watched else None)
 
     def _is_newest(self, job: JobId, results: JobResults) -> bool:
         """Return whether the results belong to the newest attempt. The logs of an earlier attempt may be read late."""
@@ -624,7 +672,10 @@ class SessionResults:
         """Return the snapshot with the current results."""
         changed, self._changed = snapshot.changed | self._changed, set()
         book, paces = self.book, self.book.paces.usual()
-        return replace(snapshot, changed=changed, results=book.results, paces=paces, metric=book.metric, best=book.best)
+        return replace(
+            snapshot, changed=changed, results=book.results, paces=paces, metric=book.metric, best=book.best,
+            behind=self._behind,
+        )  # fmt: skip
 
     def _watch(self, job: Job) -> None:
         """Start reading the job's active attempt, and end the reading of the previous one."""
@@ -634,9 +685,32 @@ class SessionResults:
         if before is not None:
             self.reader.end(job.id, before)
             del self._watched[job.id]
+            self._note_behind(job.id, None)
         if now is not None:
             self.reader.watch(job, now)
             self._watched[job.id] = now
+            self._give_siblings(job)
+
+    def _note_behind(self, job: JobId, verdict: Behind | None) -> None:
+        if self._behind.get(job) == verdict:
+            return
+        self._changed.add(job)
+        self._behind = {other: known for other, known in self._behind.items() if other != job}
+        if verdict is not None:
+            self._behind[job] = verdict
+
+    def _give_siblings(self, job: Job) -> None:
+        """Let the reader learn the stored curves of the job's siblings, once for each family."""
+        family, book = family_of(job.spec), self._scheduler.book
+        if self.book.metric is None or family in self._families:
+            return
+        newest = range(book.next_id - 1, max(book.first_id, book.next_id - MOST_SEARCHED) - 1, -1)
+        ended = (book[job_id] for job_id in newest if job_id not in self._watched and job_id in self.book.results)
+        siblings = islice((other for other in ended if family_of(other.spec) == family), MOST_SIBLINGS)
+        rows = [self._stored(other.id, self.book.results[other.id].attempt) for other in siblings]
+        if all(rows):  # otherwise, try again with the next job, because some results are not stored yet
+            self._families.add(family)
+        self.reader.learn_later(family, [row for row in reversed(rows) if row is not None])
 
     def _note_metrics(self) -> None:
         """Note the metrics that new jobs name in their settings."""
@@ -657,6 +731,10 @@ class SessionResults:
         self._changed.update(jobs)
         if self.book.metric != metric:
             self._changed.update(self.book.results)
+            self._behind, self._families = {}, set()
+            self.reader.compare_by(self.book.metric)
+            for job_id in self._watched:
+                self._give_siblings(self._scheduler.book[job_id])
         elif self.book.best != best:
             self._changed.update(job for job in (best, self.book.best) if job is not None)
 

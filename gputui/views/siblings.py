@@ -10,13 +10,15 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import isfinite
-from statistics import median
 
 from msgspec import Struct
 
+from gputui.core.book import median
 from gputui.core.job import JobId, JobSpec
 from gputui.core.parameters import program_of
 from gputui.core.results import Behind, Direction, Point
+
+from .format import value_text
 
 FEWEST_SIBLINGS = 5
 """Minimum number of siblings at a step for a verdict."""
@@ -113,6 +115,13 @@ def behind(
     assert others is not None
     limit = others.high if direction is Direction.DOWN else others.low
     return Behind(others.step, own.values[-1], others.count, others.median, limit)
+
+
+def behind_words(verdict: Behind, metric: str) -> str:
+    """Describe a verdict: `is behind at step 15: loss 2.07; median of 8 similar runs 0.92, 3 in 4 at …`."""
+    value, middle, limit = (value_text(each) for each in (verdict.value, verdict.median, verdict.limit))
+    runs = f"median of {verdict.siblings} similar runs {middle}, 3 in 4 at {limit} or better"
+    return f"is behind at step {verdict.step:g}: {metric} {value}; {runs}"
 
 
 def _complete(points: Iterable[Point]) -> list[Point]:

@@ -34,7 +34,7 @@ class Evening(AppHome):
     def go_to(self, word: str) -> None:
         """Filter, so that the cursor is on the first job with this word."""
         self.tmux.press("/")
-        self.tmux.shows("state:failed lr=0.1 text !not       Enter: keep · Esc: clear")
+        self.tmux.shows("state:failed lr=0.1 behind text !not       Enter: keep · Esc: clear")
         self.tmux.type(word)
         self.tmux.press("Enter")
         self.tmux.shows(f"/{word}: 1 shown")

@@ -22,12 +22,13 @@ from gputui.session.owner.requests import ChooseMetric
 from gputui.tui.layout import Pane, write_habits
 from gputui.tui.log.pane import Stream
 from gputui.tui.queue.rows import BAD_ENDS, QUEUE_ORDER, Filter, Tab
+from gputui.views.siblings import behind_words
 
 if TYPE_CHECKING:
     from gputui.tui.main_screen import MainScreen
 
 
-FILTER_HINT = "state:failed lr=0.1 text !not       Enter: keep · Esc: clear"
+FILTER_HINT = "state:failed lr=0.1 behind text !not       Enter: keep · Esc: clear"
 SEARCH_HINT = "search …       Enter, then n and N"
 DEFAULT_PAGER = "less -R"
 MAX_CURVES = 6
@@ -121,11 +122,14 @@ def filter_or_search(main: MainScreen) -> None:
         if text is None:
             table.set_view(filter=Filter())
 
+    def typed(text: str) -> None:
+        table.set_view(filter=Filter(text, table.is_behind))
+
     if main.pane is Pane.LOG:
         bar.begin("", SEARCH_HINT, lambda _: None, searched)
     else:
         table.rows.read_texts(main.snapshot)
-        bar.begin(table.rows.filter.written, FILTER_HINT, lambda text: table.set_view(filter=Filter(text)), filtered)
+        bar.begin(table.rows.filter.written, FILTER_HINT, typed, filtered)
 
 
 def turn_tab(main: MainScreen, by: int) -> None:
@@ -238,7 +242,10 @@ def metric(main: MainScreen) -> None:
         elif answer is not None and answer != chosen:
             main.bridge.do(ChooseMetric(answer), lambda _: main.paint(), lambda why: main.say(why, grave=True))
 
-    main.ask(MetricChooser(names.most_common(), chosen), answered)
+    job = main.table.cursor
+    behind = main.snapshot.behind.get(job) if job is not None else None
+    remark = behind_words(behind, chosen) if behind is not None and chosen is not None else ""
+    main.ask(MetricChooser(names.most_common(), chosen, f"« #{job} {remark}" if remark else ""), answered)
 
 
 def curves(main: MainScreen, name: str) -> None:

@@ -102,9 +102,12 @@ class MetricChooser(Dialog[str | None]):
         Binding("m", "curves", show=False),
     ]
 
-    def __init__(self, names: Sequence[tuple[str, int]], chosen: str | None) -> None:
-        """Create a list of the metrics in `names`, each with the number of jobs that printed it."""
+    def __init__(self, names: Sequence[tuple[str, int]], chosen: str | None, remark: str = "") -> None:
+        """Create a list of the metrics in `names`, each with the number of jobs that printed it. `remark` is a text
+        about the job under the cursor.
+        """
         super().__init__("Metric")
+        self._remark = remark
         self._names = [name for name, _ in names]
         longest = max((len(plain(name)) for name, _ in names), default=0)
         options = []
@@ -115,6 +118,8 @@ class MetricChooser(Dialog[str | None]):
         self._list.highlighted = self._names.index(chosen) if chosen in self._names else 0
 
     def body(self) -> ComposeResult:
+        if self._remark:
+            yield Static(Text(plain(self._remark)), classes="body")
         yield Static("Used to compare and sort jobs.", classes="body")
         yield self._list
         yield Static("Enter: select · m: curves · Esc: cancel", classes="hint")

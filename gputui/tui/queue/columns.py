@@ -214,6 +214,8 @@ def what_look(facts: RowFacts) -> Look:
 def value_look(facts: RowFacts) -> Look:
     if facts.best:
         return Look.BEST
+    if facts.behind:
+        return Look.WARNING
     look = look_of(facts)
     return Look.TEXT if look is Look.PAST else look
 
@@ -273,7 +275,7 @@ def from_main_metric(text: Callable[[RowFacts, MetricResult], str]) -> Callable[
 
 def main(facts: RowFacts, result: MetricResult) -> str:
     text = facts.context.shape.main_number.text(result.best)
-    return f"★ {text}" if facts.best else text
+    return f"★ {text}" if facts.best else f"« {text}" if facts.behind else text
 
 
 def last(facts: RowFacts, result: MetricResult) -> str:

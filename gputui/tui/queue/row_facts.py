@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gputui.core.eta import job_eta, progress_of, silent_since
@@ -230,6 +230,8 @@ class RowContext:
     """The usual number of seconds between two outputs, by group."""
     shape: ResultShape = NO_RESULT_SHAPE
     best: JobId | None = None
+    behind: Collection[JobId] = ()
+    """Running jobs that are clearly behind their siblings."""
 
     def forget(self, jobs: Iterable[JobId]) -> None:
         """Remove the reasons of changed jobs because they are outdated. For example, a running job does not wait."""
@@ -256,6 +258,10 @@ class RowFacts:
     @property
     def best(self) -> bool:
         return self.job.id == self.context.best
+
+    @property
+    def behind(self) -> bool:
+        return self.job.id in self.context.behind
 
     def parameter(self, name: str) -> str:
         if self._parameters is None:

@@ -126,13 +126,16 @@ def make_fold(active: int, waiting: int, ended: int, room: int, cursor: int | No
 Check = Callable[[Job], bool]
 NOT = "!"
 STATE = "state"
+BEHIND = "behind"
+"""The word of a filter for running jobs that are clearly behind their siblings."""
 
 
 class Filter:
     """A filter such as `state:failed lr=0.1 resnet !seed=0`: conditions on jobs, and texts to search for."""
 
-    def __init__(self, written: str = "") -> None:
+    def __init__(self, written: str = "", is_behind: Check = lambda job: False) -> None:
         self.written = written
+        self._is_behind = is_behind
         self.states: frozenset[StateName] | None = None
         """The states to show, or None for all states."""
         self.needles: list[tuple[str, bool]] = []
@@ -144,7 +147,7 @@ class Filter:
 
     def _add(self, word: str, *, wanted: bool) -> None:
         key, colon, value = word.partition(":")
-        check = _check(word)
+        check = self._is_behind if word == BEHIND else _check(word)
         if colon and not value and key in (*_COLON, STATE):
             return  # the value has not been typed yet
         if colon and key == STATE:

@@ -226,9 +226,12 @@ class QueueTable(ScrollView, can_focus=True):
     def _take_results(self, snapshot: Snapshot) -> None:
         self.context.results, self.context.paces = snapshot.results, snapshot.paces
         best = self.context.best
-        self.context.best = snapshot.best
+        self.context.best, self.context.behind = snapshot.best, snapshot.behind
         if best != snapshot.best and self.is_attached:
             self.repaint_jobs([job for job in (best, snapshot.best) if job is not None])
+
+    def is_behind(self, job: Job) -> bool:
+        return job.id in self.context.behind
 
     def _value(self, order: str, job: Job) -> float | None:
         """Return the sort key of a job for a metric. Better results have smaller keys."""

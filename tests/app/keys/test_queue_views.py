@@ -295,3 +295,34 @@ async def test_columns_stay_while_jobs_run_and_change_with_jobs_metrics_and_size
     await stage.until(lambda: "pri" in dict(columns(stage)), "priorities differ by now")
     assert "last" not in dict(columns(stage)), "there is less room"
     gates[3].touch()
+
+
+TRAINING = """\
+for epoch in 1 2 3 4 5 6 7 8; do echo "epoch $epoch/10 val_loss: $1.$((9 - epoch))"; done
+test -z "$2" || until test -e "$2"; do sleep 0.01; done
+"""
+
+
+@on_stage(slots=1)
+async def test_runs_behind_their_siblings_have_a_sign_a_filter_and_an_explanation(stage: Stage) -> None:
+    (stage.directory / "train.sh").write_text(TRAINING)
+    gate = stage.directory / "gate"
+    await stage.add(*(f"sh train.sh {level}" for level in (0, 0, 1, 1, 1)))
+    for job in range(5):
+        await stage.until(lambda job=job: job in stage.snapshot.results, f"#{job} has results")  # type: ignore[misc]
+    await stage.add(f"sh train.sh 4 {gate}", "echo waits")
+    await stage.until(lambda: 5 in stage.snapshot.behind, "it is behind")
+    await stage.shows("« 4.1000")
+    await stage.press("/", *"behind", "enter")
+    assert stage.shown == [5]
+    await stage.press("*")
+    assert stage.table.marks == {5}
+    await stage.press("m")
+    await stage.shows("« #5 is behind at step 8: val_loss 4.1000; median of 5 similar runs 1.1000")
+    await stage.press("escape", "escape", "escape")
+    await stage.press("/", *"!behind", "enter")
+    assert 5 not in stage.shown
+    assert len(stage.shown) == 6
+    gate.touch()
+    await stage.until(lambda: not stage.snapshot.behind, "an ended run is not behind")
+    await stage.shows("7 shown")

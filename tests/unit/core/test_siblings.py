@@ -13,6 +13,7 @@ from gputui.views.siblings import (
     SiblingBook,
     StepCurve,
     behind,
+    behind_words,
     family_of,
     statistics_at,
     statistics_by_step,
@@ -102,3 +103,11 @@ def test_the_book_is_bounded_and_a_job_is_not_its_own_sibling() -> None:
     assert len(book.siblings(family, job)) == MOST_SIBLINGS - 1
     assert family in book
     assert ("", "other") not in book
+
+
+def test_a_verdict_is_explained_with_the_median_and_the_limit() -> None:
+    verdict = behind(run(2.0, 15), siblings(8), DOWN)
+    assert verdict is not None
+    assert behind_words(verdict, "val_loss") == (
+        "is behind at step 15: val_loss 2.0667; median of 8 similar runs 0.9167, 3 in 4 at 1.1667 or better"
+    )

@@ -16,7 +16,7 @@ from support.waiting import until
 
 from gputui.core import eta
 from gputui.core.events import Kill
-from gputui.core.job import Job, JobId, Queued
+from gputui.core.job import Job, JobId, JobSpec, Queued
 from gputui.core.results import Direction, JobResults, direction_of
 from gputui.session import results as session_results
 from gputui.session.client import Client
@@ -343,3 +343,36 @@ def test_missing_results_of_ended_jobs_are_read_again(tmp_path: Path) -> None:
         owner.store._db.executescript("DELETE FROM result; DELETE FROM series")
     with owned(tmp_path / "s") as owner:
         assert results(owner, job, 1)["loss"].last == 0.5
+
+
+TRAINING = """\
+for epoch in 1 2 3 4 5 6 7 8; do echo "epoch $epoch/10 val_loss: $1.$((9 - epoch))"; done
+test -z "$2" || until test -e "$2"; do sleep 0.01; done
+echo "epoch 9/10 val_loss: $1.0"
+"""
+
+
+def test_a_running_job_behind_its_siblings_is_reported_until_it_ends(tmp_path: Path) -> None:
+    gates = [tmp_path / "first", tmp_path / "second"]
+    (tmp_path / "train.sh").write_text(TRAINING)
+
+    def training(level: int, gate: str | Path = "") -> JobSpec:
+        return spec(f"sh {tmp_path}/train.sh {level} {gate}")
+
+    with owned(tmp_path / "s") as owner:
+        for job in add(owner, *[training(level) for level in (0, 0, 1, 1, 1)]):
+            ended(owner, job)
+            results(owner, job, 9)
+        slow, good = add(owner, training(4, gates[0]), training(0, gates[0]))
+        until(lambda: slow in owner.snapshot.behind, "it is behind")
+        results(owner, good, 8)
+        assert owner.snapshot.behind.keys() == {slow}
+        assert (owner.snapshot.behind[slow].step, owner.snapshot.behind[slow].value) == (8, 4.1)
+        assert slow in owner.take_changed()
+        gates[0].touch()
+        ended(owner, slow)
+        assert not owner.snapshot.behind
+    with owned(tmp_path / "s") as owner:
+        (slow,) = add(owner, training(5, gates[1]))
+        until(lambda: slow in owner.snapshot.behind, "the next owner knows the siblings from the store")
+        gates[1].touch()
