@@ -221,7 +221,8 @@ class GputuiApp(TerminalApp[Way]):
             bound = {getattr(binding, "id", None) for cls in classes for binding in vars(cls).get("BINDINGS", ())}
             for action in ACTIONS:
                 if action.name in bound and not (action.acts and self.main.read_only):
+                    key = self.main.shown_keys[action.name]
                     act = partial(screen.action_act, action.name)
-                    yield SystemCommand(f"{action.label} ({action.shown_key})", action.help, act)
+                    yield SystemCommand(f"{action.label:<16} {key:<6} {action.help}", "", act)
         for written, name in theme_names(self.setup.colours).items():
-            yield SystemCommand(f"Theme {written}", "color theme", partial(setattr, self, "theme", name))
+            yield SystemCommand(f"{f'Theme {written}':<23} color theme", "", partial(setattr, self, "theme", name))

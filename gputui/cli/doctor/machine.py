@@ -279,7 +279,7 @@ def terminal_findings(environment: Mapping[str, str] = os.environ) -> list[Findi
         ]
     if refusal(environment) is not None:
         return []
-    return [_colours(environment), *_size(), _clipboard(environment)]
+    return [_colours(environment), *_size(), _clipboard(environment), *_taken_keys(environment)]
 
 
 def _colours(environment: Mapping[str, str]) -> Finding:
@@ -317,6 +317,15 @@ def _clipboard(environment: Mapping[str, str]) -> Finding:
             False, text, ("select with Shift and the mouse, or use kitty, WezTerm, foot, Alacritty or iTerm2")
         )
     return Finding(True, "copying (y) uses OSC 52, which most terminals support")
+
+
+def _taken_keys(environment: Mapping[str, str]) -> list[Finding]:
+    """Name the keys that the terminal is known to take for itself, and what to press instead."""
+    if environment.get("TERM_PROGRAM") == "vscode":
+        return [Finding(True, "VS Code takes Ctrl-P and F1 for itself", "in the TUI, press : for the palette")]
+    if environment.get("VTE_VERSION"):
+        return [Finding(True, "GNOME Terminal takes F1 for itself", "in the TUI, press : for the palette, ? for help")]
+    return []
 
 
 def _tmux_copies() -> bool:

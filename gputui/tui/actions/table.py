@@ -8,20 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from gputui.core.events import MoveTarget
 from gputui.sources.values import suggestion
-from gputui.tui.dialogs.ask import Reading
 from gputui.tui.layout import Pane
 
 from . import adding, devices, display, jobs, scheduler, undo
 
 if TYPE_CHECKING:
+    from gputui.tui.dialogs.help import Topic
     from gputui.tui.main_screen import MainScreen
 
 
@@ -34,12 +32,19 @@ class Part(StrEnum):
     LOG = "Log"
     GPUS = "GPUs"
     SESSION = "Scheduler and TUI"
-    VIEWS = "In a view"
+
+
+VIEWS = {
+    "timeline": "Timeline (t)", "details": "Details (Enter)", "failures": "Failures (F)", "curves": "Curves (m m)",
+    "summary": "Summary (=)",
+}  # fmt: skip
+"""The views that have actions of their own, with the titles of their sections of the help."""
 
 
 @dataclass(frozen=True)
 class Action:
-    part: Part
+    part: Part | None
+    """The section of the help, or None for an action of a view."""
     name: str
     keys: tuple[str, ...]
     label: str
@@ -78,7 +83,7 @@ def _changes(part: Part, name: str, keys: str, label: str, do: Callable[[MainScr
 
 
 def _in(view: str, name: str, keys: str, label: str, help: str, *, acts: bool = False) -> Action:
-    return Action(Part.VIEWS, name, tuple(keys.split()), label, None, help, acts, view)
+    return Action(None, name, tuple(keys.split()), label, None, help, acts, view)
 
 
 ACTIONS = (
@@ -88,20 +93,20 @@ ACTIONS = (
     _changes(Part.JOBS, "copy_as_new", "c", "Copy", adding.copy_as_new, "copy: add a job like this one"),
     _changes(Part.JOBS, "rerun", "r", "Rerun", jobs.rerun, "rerun an ended job as a new attempt"),
     _changes(Part.JOBS, "rerun_failed", "R", "Rerun failed", scheduler.rerun_failed,
-             "rerun failed jobs by error, one first; R R: all"),
+             "rerun failed jobs by error; R R: all at once"),
     _changes(Part.JOBS, "hold", "h", "Hold", jobs.hold, "hold or release a waiting job"),
     _changes(Part.JOBS, "notify", "b", "Notify", jobs.notify, "notify when this job ends or hangs (on/off)"),
     _changes(Part.JOBS, "remove", "D delete", "Remove", jobs.remove, "remove jobs from the list; files stay"),
     _changes(Part.JOBS, "undo", "u", "Undo", undo.undo,
-             "undo the last removal, hold, move, priority, edit, rerun, add"),
+             "undo the last change, then the one before it"),
     _shows(Part.JOBS, "details", "enter", "Details", display.details, "details: command, attempts, history, GPU use"),
     _shows(Part.SESSION, "timeline", "t", "Timeline", lambda main: display.open_in_session(main, main.open_timeline),
            "timeline: jobs, pauses, idle gaps, forecast"),
     _shows(Part.JOBS, "failures", "F", "Failures", lambda main: main.open_failures(),
-           "failures by error: what they share; rerun, hold"),
-    _shows(Part.JOBS, "metric", "m", "Metric", display.metric, "choose the metric; m m: curves of marked or best"),
+           "failures by error: what they share; rerun"),
+    _shows(Part.JOBS, "metric", "m", "Metric", display.metric, "choose the metric; m m: curves"),
     _shows(Part.JOBS, "summary", "=", "Summary", lambda main: display.open_in_session(main, main.auto_summary.open),
-           "summary: best jobs, parameter effects, failures"),
+           "summary: best jobs, parameters, failures"),
     _shows(Part.JOBS, "error", "exclamation_mark", "Error", display.visit_error,
            "go to the last error; press again to go back"),
     _shows(Part.JOBS, "copy_command", "y", "Copy command", display.copy_command, "copy the job's command"),
@@ -109,7 +114,7 @@ ACTIONS = (
     _changes(Part.RUNNING, "kill", "K f9", "Kill", jobs.kill, "kill gracefully; K again in the dialog: now"),
     _changes(Part.RUNNING, "suspend", "S", "Suspend", jobs.suspend, "suspend or continue; it keeps its GPU memory"),
     _changes(Part.RUNNING, "requeue", "B", "Requeue", jobs.requeue,
-             "stop gracefully and requeue; keeps its checkpoint"),
+             "stop gracefully and requeue; checkpoint stays"),
     _changes(Part.QUEUE, "priority_up", "+", "Priority", lambda main: jobs.change_priority(main, jobs.PRIORITY_STEP),
              "raise priority"),
     _changes(Part.QUEUE, "priority_down", "-", "Lower", lambda main: jobs.change_priority(main, -jobs.PRIORITY_STEP),
@@ -129,12 +134,12 @@ ACTIONS = (
     _shows(Part.QUEUE, "mark_all", "*", "Mark all", lambda main: main.table.mark_all(),
            "mark or unmark all shown jobs"),
     _shows(Part.QUEUE, "filter", "/", "Filter", display.filter_or_search,
-           "filter: state:failed lr=0.1 text !not; log: search"),
+           "filter (state:failed lr=0.1); log: search"),
     _shows(Part.QUEUE, "next_tab", "right", "Next tab", lambda main: display.turn_tab(main, 1),
            "next tab: All, Active, Failed, Done"),
     _shows(Part.QUEUE, "previous_tab", "left", "Previous tab", lambda main: display.turn_tab(main, -1),
            "previous tab"),
-    _shows(Part.QUEUE, "sort", "s", "Sort", display.sort, "sort by column; again: reverse; s s: queue order"),
+    _shows(Part.QUEUE, "sort", "s", "Sort", display.sort, "sort by a column; s s: queue order"),
     _shows(Part.LOG, "follow", "f", "Follow", lambda main: main.log_pane.follow(not main.log_pane.following),
            "follow the end of the log, or stop"),
     _shows(Part.LOG, "stream", "o", "OUT/ERR", lambda main: main.log_pane.cycle_stream(), "OUT, ERR or both"),
@@ -162,40 +167,40 @@ ACTIONS = (
     _shows(Part.SESSION, "zoom", "z", "Zoom", display.zoom, "this pane full screen, or back"),
     _shows(Part.SESSION, "back", "escape", "Back", display.back, "leave zoom, clear filter and marks"),
     _shows(Part.SESSION, "palette", ": ctrl+p", "Commands", lambda main: main.app.action_command_palette(),
-           "all actions by name"),
-    _shows(Part.SESSION, "help", "?", "Help", lambda main: show_help(main), "this help"),
-    _shows(Part.SESSION, "leave", "q", "Quit", scheduler.leave, "quit: detach (jobs keep running), drain or stop"),
+           "palette: all actions by name"),
+    _shows(Part.SESSION, "help", "?", "Help", lambda main: show_help(main), "this help; / searches it"),
+    _shows(Part.SESSION, "leave", "q", "Quit", scheduler.leave, "quit: detach, drain or stop"),
     _shows(Part.SESSION, "interrupt", "ctrl+c", "Copy", display.interrupt,
            "copy the mouse selection; without one, quit"),
-    _in("summary", "copy_summary", "y", "Copy as text", "=: copy the summary as text"),
-    _in("summary", "other_parameters", "p", "Other parameters", "=: heat map of two other parameters"),
-    _in("summary", "cell_left", "left", "Cell", "=: previous cell of the heat map; Enter: sweep around it"),
-    _in("summary", "cell_right", "right", "Cell", "=: next cell of the heat map"),
-    _in("curves", "unmark_curve", "space", "Unmark", "m m: hide this curve"),
-    _in("curves", "next_metric", "m", "Next metric", "m m: another metric of the same jobs"),
-    _in("curves", "x_axis", "x", "By time", "m m: plot by step or by time"),
-    _in("timeline", "previous_bar", "left", "Job", "t: previous job on this GPU"),
-    _in("timeline", "next_bar", "right", "Job", "t: next job on this GPU"),
-    _in("timeline", "gpu_above", "up k", "GPU", "t: the GPU above"),
-    _in("timeline", "gpu_below", "down j", "GPU", "t: the GPU below"),
-    _in("timeline", "zoom_in", "+", "Zoom", "t: zoom in on the selected job"),
-    _in("timeline", "zoom_out", "-", "Zoom out", "t: zoom out"),
-    _in("timeline", "pan_back", "<", "Earlier", "t: back a quarter page"),
-    _in("timeline", "pan_on", ">", "Later", "t: forward a quarter page"),
-    _in("timeline", "show_all", "0", "All", "t: whole session"),
-    _in("timeline", "next_error", "!", "Next error", "t: next error, wraps around"),
-    _in("timeline", "bar_log", "l", "Log", "t: log of the selected job"),
-    _in("details", "compare_attempts", "d", "Compare", "Enter: compare log ends of the last two attempts"),
-    _in("details", "environment", "v", "Environment", "Enter: the environment of the next attempt"),
-    _in("details", "details_metric", "m", "Metric", "Enter: another metric in the large chart"),
-    _in("details", "details_tab", "tab", "Facts", "Enter: only the facts, or also the charts"),
-    _in("details", "job_log", "l", "Log", "Enter: log full screen, at the error if any"),
-    _in("failures", "rerun_group", "r", "Rerun", "F: rerun the marked jobs, or all with this error", acts=True),
-    _in("failures", "edit_group", "e", "Edit and rerun", "F: replace text in commands and rerun", acts=True),
-    _in("failures", "hold_alike", "h", "Hold similar", "F: hold waiting jobs with the same parameters", acts=True),
-    _in("failures", "log_at_error", "l", "Log at error", "F: log full screen, at the error"),
-    _in("failures", "mark_failed", "space", "Mark", "F: mark this job"),
-    _in("failures", "failures_tab", "tab", "Jobs", "F: switch between errors and jobs"),
+    _in("summary", "copy_summary", "y", "Copy as text", "copy the summary as text"),
+    _in("summary", "other_parameters", "p", "Other parameters", "heat map of two other parameters"),
+    _in("summary", "cell_left", "left", "Cell", "previous cell of the heat map; Enter: sweep"),
+    _in("summary", "cell_right", "right", "Cell", "next cell of the heat map"),
+    _in("curves", "unmark_curve", "space", "Unmark", "hide this curve"),
+    _in("curves", "next_metric", "m", "Next metric", "another metric of the same jobs"),
+    _in("curves", "x_axis", "x", "By time", "plot by step or by time"),
+    _in("timeline", "previous_bar", "left", "Job", "previous job on this GPU"),
+    _in("timeline", "next_bar", "right", "Job", "next job on this GPU"),
+    _in("timeline", "gpu_above", "up k", "GPU", "the GPU above"),
+    _in("timeline", "gpu_below", "down j", "GPU", "the GPU below"),
+    _in("timeline", "zoom_in", "+", "Zoom", "zoom in on the selected job"),
+    _in("timeline", "zoom_out", "-", "Zoom out", "zoom out"),
+    _in("timeline", "pan_back", "<", "Earlier", "back a quarter page"),
+    _in("timeline", "pan_on", ">", "Later", "forward a quarter page"),
+    _in("timeline", "show_all", "0", "All", "whole session"),
+    _in("timeline", "next_error", "!", "Next error", "next error, wraps around"),
+    _in("timeline", "bar_log", "l", "Log", "log of the selected job"),
+    _in("details", "compare_attempts", "d", "Compare", "compare log ends of the last two attempts"),
+    _in("details", "environment", "v", "Environment", "the environment of the next attempt"),
+    _in("details", "details_metric", "m", "Metric", "another metric in the large chart"),
+    _in("details", "details_tab", "tab", "Facts", "only the facts, or also the charts"),
+    _in("details", "job_log", "l", "Log", "log full screen, at the error if any"),
+    _in("failures", "rerun_group", "r", "Rerun", "rerun the marked jobs, or all with this error", acts=True),
+    _in("failures", "edit_group", "e", "Edit and rerun", "replace text in commands and rerun", acts=True),
+    _in("failures", "hold_alike", "h", "Hold similar", "hold waiting jobs with the same parameters", acts=True),
+    _in("failures", "log_at_error", "l", "Log at error", "log full screen, at the error"),
+    _in("failures", "mark_failed", "space", "Mark", "mark this job"),
+    _in("failures", "failures_tab", "tab", "Jobs", "switch between errors and jobs"),
 )  # fmt: skip
 
 BY_NAME = {action.name: action for action in ACTIONS}
@@ -226,47 +231,35 @@ def keymap(written: Mapping[str, str]) -> dict[str, str]:
 # Help
 
 
-RULE = "Lowercase keys never touch running jobs; capitals may, but ask."
-SECOND = "To watch from another terminal: gputui --read-only"
-MOVING = "j k ↑ ↓ g G ^d ^u PgUp PgDn"
-COLUMN, GAP = 58, 2
-KEYS = 9
+NOTES = """\
+Lowercase keys never touch running jobs; capitals may, but ask.
+Actions apply to marked jobs, if any. To watch only: gputui --read-only"""
+MOVING = (
+    ("j k", "next or previous line; also ↓ ↑"),
+    ("g G", "first or last line; also Home and End"),
+    ("^d ^u", "half a page down or up"),
+    ("PgDn", "a page down; PgUp: a page up"),
+)
+TAKEN_KEYS = (
+    (":", "palette, where the terminal takes ^p or F1"),
+    ("PgDn", "where it takes ^d or ^u; also PgUp"),
+    ("F2 F3", "in the sweep form, where it takes ^s or ^t"),
+    (": name", "runs any action without its key"),
+)
+"""Other keys for those that some terminals take for themselves, such as ^p and F1 in VS Code."""
 
 
 def show_help(main: MainScreen) -> None:
-    wide = main.size.width >= 2 * COLUMN + GAP + 4
-    text = help_text(main.changed_keys, columns=2 if wide else 1)
-    main.ask(Reading("Keys", text, wide=wide), lambda _: None)
+    from gputui.tui.dialogs.help import HelpScreen
+
+    main.ask(HelpScreen(NOTES, topics(main.changed_keys)), lambda _: None)
 
 
-def help_text(keys: Mapping[str, str], *, columns: int = 1) -> Text:
-    """Return the text of the help. `keys` contains the keys that the user has changed."""
-    text = Text.assemble(
-        (f"{RULE}\n", "bold"),
-        (f"{MOVING} move in a pane. Actions apply to marked jobs, if any.\n{SECOND}\n\n"),
-        no_wrap=columns > 1,
-    )
-    parts: list[list[Text]] = []
-    for part in Part:
-        lines = [Text(part, "bold underline")]
-        for action in ACTIONS:
-            if action.part is part:
-                key = keys.get(action.name, action.shown_keys)
-                lines.append(Text.assemble((f"  {key:<{KEYS}} ", "bold"), action.help))
-        parts.append([*lines, Text()])
-    half = sum(map(len, parts)) // 2
-    left: list[Text] = []
-    while columns > 1 and len(left) + len(parts[0]) // 2 <= half:  # balance the columns, but do not split a section
-        left += parts.pop(0)
-    right = [line for part in parts for line in part]
-    if columns == 1:
-        return text.append_text(Text("\n").join(right))
-    for line, beside in zip_longest(left, right, fillvalue=Text()):
-        text.append_text(_fitted(line)).append(" " * GAP).append_text(_fitted(beside)).append("\n")
-    return text
-
-
-def _fitted(line: Text) -> Text:
-    line = line.copy()
-    line.truncate(COLUMN, overflow="ellipsis", pad=True)
-    return line
+def topics(keys: Mapping[str, str]) -> list[Topic]:
+    """Return the topics of the help. `keys` contains the keys that the user has changed."""
+    lines: dict[str, list[tuple[str, str]]] = {}
+    for action in ACTIONS:
+        title = VIEWS[action.view] if action.part is None else action.part
+        lines.setdefault(title, []).append((keys.get(action.name, action.shown_keys), action.help))
+    parts = [(title, lines[title]) for title in (*Part, *VIEWS.values())]
+    return [*parts, ("Moving in a pane or view", MOVING), ("If the terminal takes a key for itself", TAKEN_KEYS)]

@@ -237,15 +237,14 @@ class Paged(Dialog[Answer]):
 
 
 class Reading(Paged[None]):
-    """A text to read, such as the help."""
+    """A text to read."""
 
     AUTO_FOCUS = "VerticalScroll"
     SHAPE = "reading"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q,enter", "cancel", show=False)]
 
-    def __init__(self, title: str, text: Text, *, wide: bool = False) -> None:
+    def __init__(self, title: str, text: Text) -> None:
         super().__init__(title)
-        self.SHAPE = "reading -wide" if wide else "reading"
         self.page = VerticalScroll(Static(text, id="text"), can_focus=True)
 
     def body(self) -> ComposeResult:

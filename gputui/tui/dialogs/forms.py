@@ -75,7 +75,7 @@ class SweepForm(Form[Sweep | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s,f2", "submit", show=False, priority=True),
         Binding("ctrl+g", "toggle_shuffle", show=False, priority=True),
-        Binding("ctrl+t", "insert_fields", show=False, priority=True),
+        Binding("ctrl+t,f3", "insert_fields", show=False, priority=True),
     ]
 
     def __init__(self, pattern: str = "", values: str = "") -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from support.app import Stage, on_stage
@@ -10,8 +12,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from gputui.core.job import StateName
-from gputui.tui.actions.table import ACTIONS, Part, help_text, keymap
-from gputui.tui.dialogs.ask import Reading
+from gputui.tui.actions.table import ACTIONS, Part, keymap, topics
+from gputui.tui.dialogs.help import HelpScreen, help_text
 from gputui.tui.layout import Pane
 
 KEYS = [(action.name, key) for action in ACTIONS if not action.view for key in action.keys]
@@ -66,7 +68,7 @@ async def test_the_users_keymap_moves_an_action_to_another_key(stage: Stage) -> 
     assert isinstance(stage.screen, ModalScreen)
     await stage.press("escape")
     await stage.press("f5")
-    assert isinstance(stage.screen, Reading)
+    assert isinstance(stage.screen, HelpScreen)
     assert "ctrl+k" in stage.text
     assert stage.state(job) is StateName.RUNNING
 
@@ -80,13 +82,42 @@ def test_an_unknown_action_in_a_keymap_is_refused_with_a_suggestion() -> None:
 @on_stage()
 async def test_help_lists_every_action_with_its_keys(stage: Stage) -> None:
     await stage.press("?")
-    assert isinstance(stage.screen, Reading)
-    text = help_text({}).plain
-    for action in ACTIONS:
-        assert action.help in text
-        assert action.shown_keys in text
-    await stage.press("j", "k", "v", "q")
+    assert isinstance(stage.screen, HelpScreen)
+    await stage.press("j", "k", "q")
     await stage.back_on_main()
+
+
+@pytest.mark.parametrize(("width", "columns"), [(71, 1), (110, 2), (172, 3)], ids=["80x24", "120x40", "200x60"])
+def test_the_help_lists_every_action_in_columns_that_fit(width: int, columns: int) -> None:
+    lines = help_text(topics({}), width).plain.splitlines()
+    assert max(map(len, lines)) <= width
+    first = next(line for line in lines if line.startswith("Jobs"))
+    assert len(re.split(r" {3,}", first.strip())) == columns
+    text = "\n".join(lines)
+    assert "…" not in text, "nothing is cut off"
+    for action in ACTIONS:
+        assert re.search(rf" {re.escape(action.shown_keys)} +{re.escape(action.help)}( |$)", text, re.MULTILINE), action
+    assert len(lines) < sum(len(keys) + 2 for _, keys in topics({})) / columns * 1.25, "the columns are balanced"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+def test_the_help_is_searched_as_one_types(size: tuple[int, int], tmp_path: Path) -> None:
+    @on_stage(size=size)
+    async def searched(stage: Stage) -> None:
+        await stage.press("?", "slash")
+        await stage.type("Priority raise")
+        await stage.until(lambda: "lower priority" not in stage.text, "other lines are hidden")
+        assert "raise priority" in stage.text
+        assert "Priority raise" in stage.text
+        await stage.type("zz")
+        await stage.shows("nothing found")
+        await stage.press("escape")
+        await stage.shows("add a sweep")
+        assert isinstance(stage.screen, HelpScreen)
+        await stage.press("escape")
+        await stage.back_on_main()
+
+    searched(tmp_path)
 
 
 @on_stage(slots=1)
@@ -97,12 +128,15 @@ async def test_the_palette_lists_and_runs_every_action(stage: Stage) -> None:
         assert isinstance(stage.screen, ModalScreen)
         await stage.press("escape")
         await stage.back_on_main()
-    named = {command.title for command in stage.app.get_system_commands(stage.main)}
-    assert {f"{action.label} ({action.shown_key})" for action in ACTIONS if not action.view} <= named
+    named = {" ".join(command.title.split()) for command in stage.app.get_system_commands(stage.main)}
+    assert {f"{action.label} {action.shown_key} {action.help}" for action in ACTIONS if not action.view} <= named
     await stage.press(":")
     await stage.until(lambda: isinstance(stage.app.focused, Input), "the palette takes letters")
-    await stage.type("hold (h)")
-    await stage.shows("Hold (h)")
+    await stage.type("hold rls")
+    await stage.until(lambda: "Requeue" not in stage.text, "only what matches is listed")
+    hold = next(action for action in ACTIONS if action.name == "hold")
+    assert re.search(f"{hold.label} +{hold.shown_key} +{hold.help}", stage.text), "one line per action"
+    assert "hold rls" in stage.text, "the typed text is shown"
     await stage.press("enter")
     await stage.until(lambda: stage.screen is stage.main or stage.press("enter"), "the palette is gone")
     await stage.becomes(job, StateName.SUCCEEDED)

@@ -27,6 +27,7 @@ from gputui.tui.dialogs.ask import Ask, Dialog, Pick, Reading
 from gputui.tui.dialogs.choosers import MetricChooser, SortPrompt
 from gputui.tui.dialogs.device import DeviceScreen
 from gputui.tui.dialogs.forms import JobForm, ReplaceForm, SweepForm
+from gputui.tui.dialogs.help import HelpScreen
 from gputui.tui.views.base import FullView
 from gputui.tui.views.curves import CurvesView
 from gputui.tui.views.details import DetailsView
@@ -71,7 +72,7 @@ OPENED_BY: dict[str, tuple[JobId, tuple[str, ...], type[Screen[Any]] | None]] = 
     "device": (FIRST, ("1", "enter"), DeviceScreen),
     "sort": (FIRST, ("s",), SortPrompt),
     "metric": (FIRST, ("m",), MetricChooser),
-    "help": (FIRST, ("?",), Reading),
+    "help": (FIRST, ("?",), HelpScreen),
     "environment": (FIRST, ("enter", "v"), Reading),
     "palette": (FIRST, (":",), CommandPalette),
 }

@@ -174,6 +174,7 @@ TERMINAL = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "en_US.U
         ),
         ({"NO_COLOR": ""}, "no colors (NO_COLOR is set)"),
         ({"VTE_VERSION": "7600"}, "note this terminal (VTE"),
+        ({"TERM_PROGRAM": "vscode"}, "ok VS Code takes Ctrl-P and F1 for itself"),
         ({"STY": "1.pts"}, "note GNU screen blocks copying"),
         ({"TMUX": "/tmp/tmux,1,0", "tmux": "tmux 3.3a"}, "ok copying (y) works through tmux"),
         ({"TMUX": "/tmp/tmux,1,0", "tmux": "tmux 3.0"}, "note tmux blocks copying with y"),
