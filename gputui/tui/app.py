@@ -10,9 +10,11 @@ from typing import Any
 
 from textual import on
 from textual.app import SystemCommand
+from textual.command import CommandPalette
 from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
+from textual.widgets import OptionList
 
 from gputui.session.errors import SessionError
 from gputui.session.event_loop import LOOK_AT_OWNER
@@ -72,6 +74,16 @@ class RunOnUiThread(Message):
     def __init__(self, call: Callable[[], None]) -> None:
         super().__init__()
         self.call = call
+
+
+class Palette(CommandPalette):
+    """The command palette."""
+
+    @on(OptionList.OptionSelected)
+    def _ignore_second_click(self, event: OptionList.OptionSelected) -> None:
+        """Ignore a click that arrives with the one that closed the palette. It would close the screen below."""
+        if not self.is_current:
+            event.prevent_default().stop()
 
 
 class GputuiApp(TerminalApp[Way]):
@@ -213,6 +225,10 @@ class GputuiApp(TerminalApp[Way]):
         for notice in [*notices, *([beginning.notice] if beginning.notice else [])]:
             self.main.say(notice)
         self.bridge.do(beginning.begin, lambda _: then(), lambda why: self.main.say(why, grave=True))
+
+    def action_command_palette(self) -> None:
+        if not isinstance(self.screen, CommandPalette):
+            self.push_screen(Palette())
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Add the actions and themes to the command palette."""

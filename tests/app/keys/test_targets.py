@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from support.app import HELD, LONG, Stage, on_stage
 from support.sessions import simulated_slots
-from textual.command import CommandPalette
 from textual.events import MouseDown, MouseUp
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Input, Static
@@ -23,6 +22,7 @@ from gputui.core.job import JobId, StateName
 from gputui.session.messages import Commands
 from gputui.tui.actions.display import show_log
 from gputui.tui.actions.table import ACTIONS
+from gputui.tui.app import Palette
 from gputui.tui.dialogs.ask import Ask, Dialog, Pick, Reading
 from gputui.tui.dialogs.choosers import MetricChooser, SortPrompt
 from gputui.tui.dialogs.device import DeviceScreen
@@ -74,7 +74,7 @@ OPENED_BY: dict[str, tuple[JobId, tuple[str, ...], type[Screen[Any]] | None]] = 
     "metric": (FIRST, ("m",), MetricChooser),
     "help": (FIRST, ("?",), HelpScreen),
     "environment": (FIRST, ("enter", "v"), Reading),
-    "palette": (FIRST, (":",), CommandPalette),
+    "palette": (FIRST, (":",), Palette),
 }
 """On which job, by which keys, and what is open then."""
 
