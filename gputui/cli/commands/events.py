@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import select
 import sys
 import time
@@ -32,7 +31,6 @@ from gputui.cli.output import (
 from gputui.cli.parser import Options, Parser
 from gputui.core.amounts import counted
 from gputui.core.job import ACTIVE, ENDS, FAILURES, JobId, StateName
-from gputui.logs.line_index import read_tail
 from gputui.logs.plain import plain
 from gputui.session.client import Client
 from gputui.session.messages import (
@@ -98,6 +96,8 @@ def work(options: Options) -> int:
 
 
 def events(client: Client, options: Options) -> int:
+    import json  # slow to import, and `wait` needs it only at its end
+
     page = client.ask(Events(options.since))
     JSON.answered = True
     while True:
@@ -310,6 +310,8 @@ def _in_full(client: Client, jobs: Sequence[ListedJob], metric: str | None) -> I
 
 def _last_lines(job: ListedJob) -> list[str]:
     """Return the end of the error output of a failed job, or of the output if there is none."""
+    from gputui.logs.line_index import read_tail  # slow to import
+
     files = (job.err, job.out) if job.state in FAILURES else (job.out, job.err)
     for file in files:
         text = read_tail(file, LINES * LONGEST_LINE).decode("utf-8", "replace") if file is not None else ""

@@ -22,7 +22,7 @@ from gputui.session.environment import digest
 from gputui.session.errors import NewerStore, SessionError, StoreDamaged, StoreTrouble
 from gputui.session.job_directories import Former, ranges
 from gputui.session.loading import SourceRecord
-from gputui.session.messages import Layout, LoggedEvent
+from gputui.session.messages import EventKind, Layout, LoggedEvent
 
 
 @contextmanager
@@ -250,7 +250,6 @@ class Store:
                     raise StoreDamaged("the queue database is damaged: wrong checksum of an environment")
         self.spans()
         self.sources()
-        self.events(0, MOST_EVENTS + EVENTS_PER_PRUNING)
 
     def environment(self, digest: str) -> dict[str, str] | None:
         with translated(reading=True):
@@ -265,9 +264,9 @@ class Store:
     def events(self, after: int, most: int) -> list[tuple[int, LoggedEvent]]:
         """Return the events with higher numbers than `after`, oldest first."""
         with translated(reading=True):
-            query = "SELECT number, data FROM event WHERE number>? ORDER BY number LIMIT ?"
+            query = "SELECT number, CAST(data AS BLOB) FROM event WHERE number>? ORDER BY number LIMIT ?"
             rows = self._db.execute(query, (after, most))
-            return [(number, msgspec.json.decode(data, type=LoggedEvent)) for number, data in rows]
+            return [(number, _event(data)) for number, data in rows]
 
     def event_numbers(self) -> tuple[int, int]:
         """Return the numbers of the oldest and the newest event, or 1 and 0 if there is none."""
@@ -422,6 +421,14 @@ def _unseal(sealed: bytes) -> Job:
     if crc32(data) != int(seal, 16):
         raise StoreDamaged("the queue database is damaged: wrong checksum of a job")
     return msgspec.json.decode(data, type=Job)
+
+
+def _event(data: bytes) -> LoggedEvent:
+    """Decode an event. A damaged one is no reason to set the queue aside, so it is reported as a gap."""
+    try:
+        return msgspec.json.decode(data, type=LoggedEvent)
+    except msgspec.MsgspecError:
+        return LoggedEvent(event=EventKind.GAP, time=0.0, message="this event is damaged")
 
 
 def ask_file(database: str, question: str) -> Any:

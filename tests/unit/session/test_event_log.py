@@ -119,6 +119,13 @@ def test_a_cursor_of_a_part_that_was_lost_leads_to_a_gap_and_an_earlier_one_does
     assert read(store, "aaaa-3", *logs) == [("aaaa-2", None), ("bbbb-3", 3), ("bbbb-4", 4)]
 
 
+def test_a_damaged_event_is_a_gap(store: Store) -> None:
+    put(store, 1, 2, 3)
+    store._db.execute("UPDATE event SET data=CAST(x'ff00fe' AS TEXT) WHERE number=2")
+    store.check()
+    assert read(store, None) == [("aaaa-1", 1), ("aaaa-2", None), ("aaaa-3", 3)]
+
+
 @pytest.mark.parametrize("cursor", ["", "aaaa", "aaaa-", "aaaa-x", "aaaa--1", "cccc-1", "1"])
 def test_an_unknown_cursor_is_refused(store: Store, cursor: str) -> None:
     with pytest.raises(Refusal, match="invalid cursor"):
