@@ -18,10 +18,9 @@ from .format import decimals_of
 from .parameters import ParameterColumn, Parameters, number_of, sort_key
 
 
-class ResultsRow(Struct, frozen=True):
-    """The results of one job. A value is None if the job did not print the metric as a finite number."""
+class ResultFacts(Struct, frozen=True, kw_only=True):
+    """The results of one job as `results --json` prints them. A value is None if the job printed no finite number."""
 
-    job: JobId
     name: str
     label: str
     """The parameters of the job that differ, for people to read."""
@@ -35,15 +34,19 @@ class ResultsRow(Struct, frozen=True):
     last: float | None
     beside: dict[str, float | None]
     """Values of the other metrics at the same checkpoint."""
-    trend: tuple[float, ...] = ()
     seconds: float | None = None
     gpus: tuple[str, ...] = ()
     used: Consumption = Consumption()
     """What the ended attempts of the job used."""
-    counts: bool = True
-    """Whether the job may be the best one. Failed jobs may not."""
     not_finite: str = ""
     """`nan` or `inf` if the job printed no finite value of its main metric, else empty."""
+
+
+class ResultsRow(ResultFacts, frozen=True, kw_only=True):
+    job: JobId
+    trend: tuple[float, ...] = ()
+    counts: bool = True
+    """Whether the job may be the best one. Failed jobs may not."""
 
 
 class ResultsTable(Struct, frozen=True):

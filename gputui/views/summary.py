@@ -70,8 +70,8 @@ class SinceLeft(Struct, frozen=True):
     """The longest uses of devices by others, each as user, device and seconds."""
 
 
-class Summary(Struct, frozen=True):
-    """The facts about a session that the TUI, `run`, `summary` and `report` show."""
+class SummaryFacts(Struct, frozen=True, kw_only=True):
+    """The facts of a Summary without the table, as `summary --json` prints them."""
 
     word: StatusWord
     succeeded: int
@@ -97,7 +97,6 @@ class Summary(Struct, frozen=True):
     """Seconds for which the scheduler was paused since the first start."""
     external_processes: tuple[tuple[str, float], ...]
     """Other users, each with the seconds for which they used GPUs of the session."""
-    table: ResultsTable
     effects: tuple[ParameterEffect, ...]
     maps: tuple[HeatMap, ...]
     """The heat maps of pairs of parameters, those with the largest effects first."""
@@ -109,6 +108,12 @@ class Summary(Struct, frozen=True):
     median: float | None
     """Median duration of the succeeded jobs in seconds, or None."""
     since: SinceLeft | None = None
+
+
+class Summary(SummaryFacts, frozen=True, kw_only=True):
+    """The facts about a session that the TUI, `run`, `summary` and `report` show."""
+
+    table: ResultsTable
 
     @property
     def wall(self) -> float:

@@ -11,17 +11,14 @@ from gputui.cli.command import find_session
 from gputui.cli.output import Column, OutputFormat, colour, print_answer, refuse, table, without_empty
 from gputui.cli.parser import Options, Parser, whole_number
 from gputui.core.amounts import duration_cell
-from gputui.core.job import JobId, StateName
+from gputui.core.job import JobId
 from gputui.core.results import Direction
 from gputui.logs.plain import plain
 from gputui.session.owner.requests import ResultsQuestion, SummaryQuestion
-from gputui.views.consumption import Consumption, GroupConsumption
-from gputui.views.failures import FailureGroup
 from gputui.views.format import result_text
 from gputui.views.heat_map import HeatMap, find_map
-from gputui.views.results_table import ParameterEffect, ResultsRow, ResultsTable
-from gputui.views.status import StatusWord
-from gputui.views.summary import DeviceTime, SinceLeft, Summary, summary_lines
+from gputui.views.results_table import ResultFacts, ResultsRow, ResultsTable
+from gputui.views.summary import Summary, SummaryFacts, summary_lines
 
 from .ls import STATE_CELLS
 
@@ -81,23 +78,8 @@ class MainMetric(Struct, frozen=True):
     direction: Direction
 
 
-class ResultShown(Struct, frozen=True):
-    """The results of one job. A value is None if the job did not print the metric as a finite number."""
-
+class ResultShown(ResultFacts, frozen=True, kw_only=True):
     id: JobId
-    name: str
-    label: str
-    state: StateName
-    attempt: int
-    params: dict[str, str]
-    best: float | None
-    step: float | None
-    last: float | None
-    beside: dict[str, float | None]
-    seconds: float | None
-    gpus: tuple[str, ...]
-    used: Consumption
-    not_finite: str
 
     @staticmethod
     def of(row: ResultsRow) -> ResultShown:
@@ -189,35 +171,9 @@ def summary_text(summary: Summary, fmt: OutputFormat, heat_map: HeatMap | None) 
     return [fmt.paint(first, "1"), *lines]
 
 
-class SummaryAnswer(Struct, frozen=True):
+class SummaryAnswer(SummaryFacts, frozen=True, kw_only=True):
     """The facts of a Summary, with the best jobs instead of the whole table."""
 
-    word: StatusWord
-    succeeded: int
-    failed: int
-    killed: int
-    skipped: int
-    running: int
-    waiting: int
-    total: int
-    began: float | None
-    until: float
-    ended: float | None
-    gpu_seconds: float
-    used: Consumption
-    runs: int
-    groups: tuple[GroupConsumption, ...]
-    devices: tuple[DeviceTime, ...]
-    paused: float
-    external_processes: tuple[tuple[str, float], ...]
-    effects: tuple[ParameterEffect, ...]
-    maps: tuple[HeatMap, ...]
-    noise: float | None
-    failures: tuple[FailureGroup, ...]
-    longest: tuple[JobId, float] | None
-    shortest: tuple[JobId, float] | None
-    median: float | None
-    since: SinceLeft | None
     wall: float
     busy: float | None
     metric: MainMetric | None

@@ -308,7 +308,13 @@ def test_an_edited_command_replaces_the_old_one() -> None:
 
 
 def row(number: int, rate: str, best: float, state: StateName = StateName.SUCCEEDED) -> ResultsRow:
-    return ResultsRow(number, f"job_{number}", f"lr={rate}", state, 1, {"lr": rate}, best, None, best, {})
+    return result(number, {"lr": rate}, best, state)
+
+
+def result(number: int, params: dict[str, str], best: float, state: StateName = StateName.SUCCEEDED) -> ResultsRow:
+    return ResultsRow(
+        job=number, name="", label="", state=state, attempt=1, params=params, best=best, step=None, last=best, beside={}
+    )
 
 
 def test_only_succeeded_jobs_count_for_effects() -> None:
@@ -329,10 +335,7 @@ def test_only_succeeded_jobs_count_for_effects() -> None:
 def runs_of(*results: tuple[str, str, float]) -> ResultsTable:
     """Succeeded jobs with lr, bs and val_loss."""
     columns = tuple(ParameterColumn(name, name, is_number=True, width=4) for name in ("lr", "bs"))
-    rows = [
-        ResultsRow(number, "", "", StateName.SUCCEEDED, 1, {"lr": lr, "bs": bs}, loss, None, loss, {})
-        for number, (lr, bs, loss) in enumerate(results)
-    ]
+    rows = [result(number, {"lr": lr, "bs": bs}, loss) for number, (lr, bs, loss) in enumerate(results)]
     rows.sort(key=lambda row: row.best or 0.0)
     return ResultsTable(MainMetric("val_loss", Direction.DOWN), columns, (), tuple(rows), 2)
 
