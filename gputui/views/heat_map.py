@@ -12,10 +12,10 @@ from msgspec import Struct
 from gputui.core.results import Direction
 
 from .parameters import number_of
-from .results_table import ParameterEffect, ResultsTable, compared, quantile
+from .results_table import ParameterEffect, ResultsRow, ResultsTable, compared, quantile
 
 SHADES = 6
-MOST_PARAMETERS = 6
+MOST_PARAMETERS = 5
 """Maximum number of parameters of which pairs are made. Those with the largest effects are used."""
 
 
@@ -56,13 +56,18 @@ def heat_maps(
 
     `effects` are those of the table, and `failed` contains the parameters of each failed job.
     """
-    failed = tuple(failed)
+    failed, rows = tuple(failed), compared(table)
     pairs = sorted(combinations(range(min(len(effects), MOST_PARAMETERS)), 2), key=lambda pair: pair[::-1])
-    return tuple(_heat_map(table, effects[first], effects[second], failed) for first, second in pairs)
+    is_down = table.metric is not None and table.metric.direction is Direction.DOWN
+    return tuple(_heat_map(rows, effects[first], effects[second], failed, is_down) for first, second in pairs)
 
 
 def _heat_map(
-    table: ResultsTable, first: ParameterEffect, second: ParameterEffect, failed: Sequence[Mapping[str, str]]
+    succeeded: Sequence[ResultsRow],
+    first: ParameterEffect,
+    second: ParameterEffect,
+    failed: Sequence[Mapping[str, str]],
+    is_down: bool,
 ) -> HeatMap:
     if len(second.values) > len(first.values):  # there is more room for rows
         first, second = second, first
@@ -72,11 +77,10 @@ def _heat_map(
         values.reverse()
     columns = Axis(second.name, second.title, tuple(values))
     results: dict[tuple[str | None, str | None], list[float]] = {}
-    for row in compared(table):
+    for row in succeeded:
         if row.best is not None:
             results.setdefault((row.params.get(rows.name), row.params.get(columns.name)), []).append(row.best)
     medians = {key: quantile(sorted(several), 0.5) for key, several in results.items()}
-    is_down = table.metric is not None and table.metric.direction is Direction.DOWN
     shown = [key for row in rows.values for column in columns.values if (key := (row, column)) in medians]
     ranks = {key: rank for rank, key in enumerate(sorted(shown, key=medians.__getitem__, reverse=not is_down))}
     failures = Counter((params.get(rows.name), params.get(columns.name)) for params in failed)

@@ -363,9 +363,9 @@ def _best(summary: Summary) -> list[str]:
     for number, row in enumerate(rows):
         step = f"   at {row.step:g}" if row.step is not None else ""
         sign = "★" if not number else str(number + 1)
-        lines.append(
-            f"  {sign} {format_job(row, summary.table):{width}}   {format_result(row.best, summary.table)}{step}"
-        )
+        used = [gpu_time(row.used.gpu_hours * HOUR), row.used.energy_text] if row.used.gpu_hours else []
+        value = "   ".join([f"{format_result(row.best, summary.table)}{step}", *filter(None, used)])
+        lines.append(f"  {sign} {format_job(row, summary.table):{width}}   {value}")
     return [*lines, *not_finite_lines(summary)]
 
 

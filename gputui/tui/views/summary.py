@@ -171,8 +171,8 @@ def _best_columns(summary: Summary, others: Sequence[str]) -> list[Column]:
         return Column(plain(title), [(plain(value(row)), look) for row, look in zip(best, looks, strict=False)],
                       to_right, most=WIDEST)  # fmt: skip
 
-    def past(title: str, value: Callable[[ResultsRow], str], *, to_right: bool = False) -> Column:
-        return Column(title, [(plain(value(row)), Look.PAST) for row in best], to_right)
+    def past(title: str, value: Callable[[ResultsRow], str], *, to_right: bool = False, rank: int = 0) -> Column:
+        return Column(title, [(plain(value(row)), Look.PAST) for row in best], to_right, rank)
 
     def beside(name: str) -> Callable[[ResultsRow], str]:
         return lambda row: "" if (value := row.beside.get(name)) is None else f"{value:.4g}"
@@ -187,7 +187,9 @@ def _best_columns(summary: Summary, others: Sequence[str]) -> list[Column]:
     def wh(row: ResultsRow) -> str:
         return "" if row.used.kwh is None else f"{'≈ ' if row.used.is_estimated else ''}{row.used.kwh * 1000:.3g}"
 
-    energies = [past("Wh", wh, to_right=True)] if any(row.used.kwh is not None for row in best) else []
+    hours = past("GPU-h", lambda row: f"{row.used.gpu_hours:.2f}", to_right=True, rank=2)
+    energies = [hours] if any(row.used.gpu_hours for row in best) else []
+    energies += [past("Wh", wh, to_right=True, rank=1)] if any(row.used.kwh is not None for row in best) else []
     return [
         column("", lambda row: ranks[row.job], to_right=False),
         column("id", lambda row: str(row.job)),
