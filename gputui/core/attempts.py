@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,6 +17,9 @@ from .state import SchedulerState
 
 NO_ROOM_DELAY = 5.0
 """Seconds during which nothing is started after the machine had too few resources to start a job."""
+
+
+HUNG_UP = "hung up: its terminal is gone"
 
 
 def submitted(scheduler: SchedulerState, job: Job, event: events.Submitted, now: float) -> list[Instruction]:
@@ -161,7 +165,8 @@ def _ended_by_itself(scheduler: SchedulerState, job: Job, event: AttemptEnded, e
         seconds, why = retry
         _delay(scheduler, job, now, seconds, why, failures=job.failures + 1, attempts=attempts)
     else:
-        finish(scheduler, job, end, now, end.name, attempts=attempts)
+        hung_up = job.spec.terminal is not None and end == states.Failed(128 + signal.SIGHUP)
+        finish(scheduler, job, end, now, HUNG_UP if hung_up else end.name, attempts=attempts)
 
 
 def _delay(scheduler: SchedulerState, job: Job, now: float, seconds: float, why: str, **changes: Any) -> None:

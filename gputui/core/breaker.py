@@ -314,7 +314,8 @@ def next_probe(scheduler: SchedulerState, scope: Scope) -> Job | None:
     over_budget, ready = scheduler.over_budget(), scheduler.book.ready
     lines = (line for kind, line in ready.items() if scope.covers(kind[1]) and kind not in over_budget)
     jobs = (scheduler.book[place.job] for place in islice(merge(*lines), MOST_CANDIDATES))
-    possible = (job for job in jobs if fit(scheduler.effective_request(job)) is not Fit.NEVER)
+    batch = (job for job in jobs if job.spec.terminal is None)
+    possible = (job for job in batch if fit(scheduler.effective_request(job)) is not Fit.NEVER)
     return min(possible, key=rank, default=None)
 
 
@@ -331,7 +332,7 @@ def _fit(scheduler: SchedulerState, request: Request) -> Fit:
 
 def ended(scheduler: SchedulerState, job: Job, end: End, now: float) -> None:
     """Handle the final end of a job, unless the job is the probe. `probe_ended` handles the end of the probe."""
-    if scheduler.breaker.scope_probing(job.id) is not None:
+    if job.spec.terminal is not None or scheduler.breaker.scope_probing(job.id) is not None:
         return
     if isinstance(end, Succeeded):
         _succeeded(scheduler, job, now)

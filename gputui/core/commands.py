@@ -271,6 +271,8 @@ def continue_(scheduler: SchedulerState, job: Job, event: events.Continue, now: 
 
 def rerun(scheduler: SchedulerState, job: Job, event: events.Rerun, now: float) -> None:
     """Queue a new attempt. Dependent jobs that were skipped or have not started wait for the job again."""
+    if job.spec.terminal is not None:
+        raise Refusal(f"#{job.id} was interactive; start it again with gputui exec")
     in_the_way = waiting_state(scheduler.book, job, now)
     if isinstance(in_the_way, states.Skipped):
         raise Refusal(f"#{job.id} would be skipped again: #{in_the_way.because} did not succeed; rerun that first")

@@ -128,6 +128,8 @@ SlotId = int
 
 DEFAULT_PRIORITY = 30
 LOWEST_PRIORITY, HIGHEST_PRIORITY = 0, 99
+INTERACTIVE_PRIORITY = 80
+"""Default priority of interactive jobs: somebody waits for them. They come first but preempt no job."""
 URGENT_PRIORITY = 90
 """Lowest priority at which jobs may preempt others."""
 
@@ -167,6 +169,17 @@ class _Empty(dict[str, Any]):
 
 
 EMPTY = _Empty()
+
+
+class Terminal(Struct, frozen=True, omit_defaults=True):
+    """The terminal of an interactive job. `gputui exec` waits there for the job."""
+
+    socket: str
+    """Name of the socket on which the client listens, in the session's private directory."""
+    where: str = ""
+    """The client's terminal, such as `pts/3`."""
+    keep: bool = False
+    """Whether the job continues when the terminal is gone."""
 
 
 class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -215,6 +228,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Index among identical commands of one source. None if the source, for example a pipe, has no identity."""
     key: str | None = None
     """The user's name for this piece of work. A session never contains two jobs with the same key."""
+    terminal: Terminal | None = None
+    """The terminal of an interactive job. Its failures say nothing about other jobs, and it is never rerun."""
 
 
 class Placed(Struct, frozen=True, omit_defaults=True):

@@ -157,7 +157,7 @@ def add_all(
             refuse(f"the directory name {os.fsencode(directory)!r} is not valid UTF-8; choose another with --cwd")
         if not os.path.isdir(directory):
             refuse(f"--cwd {directory}: no such directory")
-    client = _client(options, config)
+    client = open_session(options, config)
     cursor = client.ask(Events(NOW)).cursor if JSON.on and not options.dry_run else ""
     work = not options.no_start and bool(config.get("daemon")[0])
     loaded = client.ask(Load(tuple(jobs), captured(), origin, by_spec=True), work=work)
@@ -174,7 +174,8 @@ def add_all(
     return client, loaded.by_spec, cursor
 
 
-def _client(options: Options, config: Config) -> Client:
+def open_session(options: Options, config: Config) -> Client:
+    """Return the session for new jobs. Create one if there is none."""
     try:
         return find_session(options)
     except NoSession:

@@ -21,6 +21,7 @@ from .ls import ending, took
 
 NOT_SETTINGS = (
     "command", "cwd", "environment", "name", "group", "request", "priority", "hold", "outfile", "occurrence",
+    "terminal",
 )  # fmt: skip
 """Fields of a spec that are printed on their own line or are not set by the user."""
 UNITS = (("d", 86400), ("h", 3600), ("m", 60))
@@ -92,6 +93,7 @@ def _facts(shown: ShownJob, now: float) -> list[tuple[str, Any]]:
         ("cwd", shown.cwd),
         ("group", shown.group),
         ("priority", shown.priority),
+        ("terminal", shown.spec.terminal.where if shown.spec.terminal is not None else None),
         ("settings", " ".join(settings)),
         ("why", shown.why),
         ("end", ending(shown)),

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from shlex import quote
+from shlex import join, quote
 
 from msgspec import Struct
 
@@ -18,6 +19,7 @@ from gputui.core.slots import Slot
 from gputui.core.steps import Step, reached
 from gputui.engines.protocol import ClusterOptions, Engine, Launch, Report
 from gputui.python.user_code.modules import USER_CODE
+from gputui.session import terminal
 from gputui.session.devices.devices import Devices
 from gputui.session.environment import as_given, captured, cuda_variables, default_variables, job_variables
 from gputui.session.errors import NotOurs
@@ -34,6 +36,15 @@ TEMPORARY_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errn
 
 
 def command_line(spec: JobSpec, environment: Mapping[str, str]) -> str:
+    command = _command_line(spec, environment)
+    if spec.terminal is None:
+        return command
+    keep = "keep" if spec.terminal.keep else "hang-up"
+    program = [sys.executable, "-I", terminal.__file__, spec.terminal.socket, keep]
+    return join([*program, spec.shell or "bash", *(["-l"] if spec.login_shell else []), "-c", command])
+
+
+def _command_line(spec: JobSpec, environment: Mapping[str, str]) -> str:
     if spec.task:
         python = "python3" if spec.wrap else quote(python_of(environment))
         called = f"{python} {quote(CALLER)} {quote(spec.task)} {quote(spec.command)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 import traceback
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from gputui.core import events
+from gputui.core.attempts import HUNG_UP
 from gputui.core.book import Book
 from gputui.core.eta import NO_OUTLOOK, Outlook, SteadyEnd, estimate_outlook
 from gputui.core.job import Ended, Job, JobId, Stopping, Usage
@@ -603,6 +605,8 @@ def complete_end(
     end = replace(end, usage=usage)
     if not isinstance(end.outcome, events.Exited) or end.outcome.code == 0 or end.signature is not None:
         return end
+    if job.spec.terminal is not None:  # what is on a screen is no log
+        return replace(end, signature=HUNG_UP) if end.outcome.code == 128 + signal.SIGHUP else end
     # Imported here because the import takes 30 ms and is not needed to start jobs.
     from gputui.logs.crashes.signature import job_crash
 

@@ -27,17 +27,31 @@ SHORT_STATES = {
 }  # fmt: skip
 
 
+INTERACTIVE_SIGN, INTERACTIVE_WORD = "●", "exec"
+
+
+def is_interactive(job: Job) -> bool:
+    """Return whether the job runs in somebody's terminal now."""
+    return job.spec.terminal is not None and job.state.name is StateName.RUNNING
+
+
 def state_words(job: Job) -> str:
+    if is_interactive(job):
+        return f"{INTERACTIVE_SIGN} {INTERACTIVE_WORD}"
     return f"{sign_of(job)} {format.SUBMITTED_WORD if job.submitted else WORDS[job.state.name]}"
 
 
 def sign_of(job: Job) -> str:
+    if is_interactive(job):
+        return INTERACTIVE_SIGN
     return format.SUBMITTED_SIGN if job.submitted else SIGNS[job.state.name]
 
 
 def state_word(job: Job, *, short: bool) -> str:
     if job.submitted:
         return format.SUBMITTED_SHORT_WORD if short else format.SUBMITTED_WORD
+    if is_interactive(job):
+        return INTERACTIVE_WORD
     return (SHORT_STATES if short else LONG_STATES)[job.state.name]
 
 
@@ -64,6 +78,8 @@ def note_of(job: Job, now: float) -> str:
         return f"SIGKILL in {remaining} s" if remaining and not job.state.hard else "killing"
     if isinstance(job.state, Suspended):
         return "keeps its GPU memory"
+    if is_interactive(job) and job.spec.terminal is not None:
+        return f"in terminal {plain(job.spec.terminal.where)}"
     if isinstance(job.state, Ended):
         return plain(_end(job))
     return ""
