@@ -109,7 +109,7 @@ class SchedulerState:
             self.unsaved_history.append(moment)
 
     def note_success(self, job: Job) -> None:
-        if isinstance(job.state, Succeeded):
+        if isinstance(job.state, Succeeded) and job.spec.terminal is None:
             self.successes.setdefault(job.spec.group, deque(maxlen=REMEMBERED)).append(job)
 
     def used_gpu_seconds(self, now: float) -> defaultdict[str, float]:

@@ -267,13 +267,13 @@ def show(job: socket.socket) -> None:
         """Stop like a command of the user's shell, and continue with it."""
         termios.tcsetattr(0, termios.TCSADRAIN, before)
         os.kill(0, signal.SIGTSTP)
-        tty.setraw(0)
+        tty.setraw(0, termios.TCSADRAIN)
         send_size()
         job.send(CONTINUE)
 
     handler = signal.signal(signal.SIGWINCH, lambda *_: send_size())
     send_size()
-    tty.setraw(0)
+    tty.setraw(0, termios.TCSADRAIN)
     try:
         _exchange(job, stop)
     finally:

@@ -178,6 +178,19 @@ def test_a_killed_job_gives_the_terminal_back(lab: Home) -> None:
         assert terminal.modes == terminal.modes_before
 
 
+def test_a_shell_has_job_control(lab: Home) -> None:
+    line = [*GPUTUI, "shell", "--session", str(lab.root)]
+    (lab.directory / ".bashrc").write_text("PS1='here> '\n")
+    with recorded(line, cwd=lab.directory, env={"SHELL": "/bin/bash", "HOME": str(lab.directory)}) as terminal:
+        terminal.shows("here>")
+        terminal.press("sh -c 'touch asleep; sleep 600'\r")
+        until((lab.directory / "asleep").exists, "it sleeps")
+        terminal.press("\x1a")
+        terminal.shows("Stopped")
+        terminal.press("kill %1; wait; exit 9\r")
+        assert terminal.status() == 9
+
+
 @pytest.fixture
 def busy(lab: Home) -> Home:
     """The one GPU is taken until `gate` exists, and another job waits."""
@@ -229,12 +242,9 @@ def test_a_job_whose_client_was_killed_while_it_waited_never_runs(busy: Home, tm
     assert job(busy, 2)["history"][-1]["text"].endswith("hung up: its terminal is gone")
 
 
-def test_its_failures_pause_nothing_and_it_is_not_rerun(lab: Home) -> None:
-    for number in range(3):
-        with execution(lab, "exit 1") as terminal:
-            assert terminal.status() == 1
-        has_ended(lab, StateName.FAILED, number)
-    assert lab.ask("status")["scheduler"]["state"] == "running"
+def test_it_is_not_rerun(lab: Home) -> None:
+    with execution(lab, "exit 1") as terminal:
+        assert terminal.status() == 1
     done = lab.call("rerun", "0", "--session", str(lab.root))
     assert "#0 was interactive; start it again with gputui exec" in done.stderr
 

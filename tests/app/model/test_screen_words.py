@@ -8,11 +8,12 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rich.cells import cell_len
 from support.app import NOW, STATES, job
 from support.core import operations
 
-from gputui.core.job import StateName
+from gputui.core.job import JobSpec, StateName, Terminal
 from gputui.logs.plain import plain
 from gputui.tui.log.view import breaks
 from gputui.tui.queue.row_facts import note_of, state_words
@@ -28,6 +29,14 @@ def test_every_state_has_a_sign_and_a_distinct_word_except_two_kinds_of_failure(
     words = [state_words(job(0, state)) for state in STATES]
     assert len(set(words)) == len(STATES) - 1
     assert state_words(job(0, STATES[12])) == "✗ timed out"
+
+
+def test_an_interactive_job_is_shown_with_its_terminal_while_it_runs() -> None:
+    spec = JobSpec(command="python", cwd="/", environment="", terminal=Terminal("a socket", "pts/3"))
+    running, ended = (replace(job(0, state), spec=spec) for state in (STATES[5], STATES[9]))
+    assert running.state.name is StateName.RUNNING
+    assert (state_words(running), note_of(running, NOW)) == ("● exec", "in terminal pts/3")
+    assert "exec" not in state_words(ended) + note_of(ended, NOW)
 
 
 def test_notes() -> None:

@@ -100,8 +100,8 @@ def test_a_lost_or_changed_field_is_noticed_and_an_added_one_is_not() -> None:
     ]  # fmt: skip
 
 
-WITHOUT_JSON = ("app", "demo", "completion", "mcp")
-"""Commands that open a screen, print code for a shell or speak MCP."""
+WITHOUT_JSON = ("app", "demo", "completion", "mcp", "exec", "shell")
+"""Commands that use the terminal for something else, print code for a shell or speak MCP."""
 
 
 def test_every_command_takes_json_and_has_a_shape() -> None:

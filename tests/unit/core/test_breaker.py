@@ -9,7 +9,7 @@ from support.core import World, busy, slots, spec
 
 from gputui.core import events
 from gputui.core.breaker import LONGEST_WAIT, Failure, Scope, ScopeState, error_cause, joined
-from gputui.core.job import CrashKind, Job, JobId, JobSpec
+from gputui.core.job import CrashKind, Job, JobId, JobSpec, StateName, Terminal
 from gputui.views.status import QueueStatus, StatusWord, has_pending_work, queue_status
 
 TIMM = "ModuleNotFoundError: No module named 'timm'"
@@ -854,3 +854,18 @@ def test_a_cause_lists_a_limited_number_of_jobs() -> None:
     assert cause is not None
     assert (cause.count, len(cause.jobs)) == (700, 500)
     assert cause.message == f"700 jobs failed: {SHAPES}"
+
+
+def test_interactive_jobs_neither_pause_a_queue_nor_probe_it() -> None:
+    """Whoever types in a terminal makes errors that say nothing about the jobs that wait."""
+    world, terminal = World(pause_after=1), Terminal("a socket")
+    world.add(spec(terminal=terminal), spec())
+    world.run(1, TIMM)
+    assert runs(world)
+    crash(world, TIMM)
+    assert cause(world).jobs == (1,)
+    [interactive] = world.add(spec(terminal=terminal, priority=80))
+    [job] = world.add(spec())
+    world.wait(LONGEST_WAIT)
+    assert world.start() == [job]
+    assert world.job(interactive).state.name is StateName.QUEUED
