@@ -50,6 +50,10 @@ def pid_in(path: Path) -> int:
     return int(path.read_text())
 
 
+def is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
 def test_the_command_has_a_terminal_and_its_gpus_and_its_exit_status_is_ours(lab: Home) -> None:
     command = "tty; echo GPU $CUDA_VISIBLE_DEVICES; [ -t 0 ] && [ -t 1 ] && [ -t 2 ] && read line && exit $line"
     with execution(lab, command) as terminal:
@@ -124,7 +128,7 @@ def test_ctrl_z_stops_the_command_and_gives_the_shell_back(lab: Home, tmp_path: 
         pid = pid_in(tmp_path / "pid")
         shell.press("\x1a")
         shell.shows("Stopped")
-        until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", "it is stopped")
+        until(lambda: is_stopped(pid), "it is stopped")
         (tmp_path / "turns").unlink(missing_ok=True)
         shell.press("echo the shell is $((20 + 22)); fg\r")
         shell.shows("the shell is 42")
@@ -183,11 +187,16 @@ def test_a_shell_has_job_control(lab: Home) -> None:
     (lab.directory / ".bashrc").write_text("PS1='here> '\n")
     with recorded(line, cwd=lab.directory, env={"SHELL": "/bin/bash", "HOME": str(lab.directory)}) as terminal:
         terminal.shows("here>")
-        terminal.press("sh -c 'touch asleep; sleep 600'\r")
-        until((lab.directory / "asleep").exists, "it sleeps")
+        terminal.press("sh -c 'echo $$ >pid; while :; do sleep 0.02; done'\r")
+        pid = pid_in(lab.directory / "pid")
         terminal.press("\x1a")
         terminal.shows("Stopped")
-        terminal.press("kill %1; wait; exit 9\r")
+        assert is_stopped(pid)
+        terminal.press("fg\r")
+        until(lambda: not is_stopped(pid), "it continues")
+        terminal.press("\x03")
+        until(lambda: not alive(pid), "it has ended")
+        terminal.press("exit 9\r")
         assert terminal.status() == 9
 
 
