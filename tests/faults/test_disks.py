@@ -105,7 +105,7 @@ def test_a_read_only_disk_is_reported_at_the_start(session: Session) -> None:
 def looks(session: Session, page: Path) -> dict[str, list[str]]:
     return {
         "ls": ["ls"], "json": ["ls", "--json"], "show": ["show", "1"], "logs": ["logs", "1"], "results": ["results"],
-        "summary": ["summary"], "report": ["report", "-o", str(page)],
+        "summary": ["summary"], "events": ["events"], "report": ["report", "-o", str(page)],
     }  # fmt: skip
 
 
