@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
 from support.app import LONG, Stage, on_stage
 
 from gputui.core.job import StateName
 from gputui.core.results import Direction, MainMetric
 from gputui.session.owner.requests import ChooseMetric
 from gputui.tui.dialogs.choosers import MetricChooser
-from gputui.tui.views.curves import CurvesView
+from gputui.tui.views.curves import CurvesView, smoothed
 
 NO_METRIC = MainMetric("", Direction.UNKNOWN)
 
@@ -46,19 +49,19 @@ async def test_curves_of_the_marked_jobs_share_one_chart(stage: Stage) -> None:
     assert [row.job.id for row in view.rows()] == [1, 0]
     assert "★ 0.125" in stage.text
     assert "lower is better" in stage.text
-    table = [line for line in stage.lines() if line.startswith(" ━━")]
-    assert len(table) == 2
-    assert "0.2" in table[0]
+    best, second = (line for line in stage.lines() if line.startswith(" ━"))
+    assert "0.2" in best
+    assert best[2] != second[2], "they have different signs"
 
 
 @on_stage()
 async def test_without_marks_the_best_jobs_are_shown_and_a_curve_can_be_hidden(stage: Stage) -> None:
-    await printed(stage, *(printing(f"0.{lr}", lr) for lr in range(1, 9)))
+    await printed(stage, *(printing(f"0.{lr}", lr) for lr in range(10, 20)))
     view = await curves(stage)
-    await stage.shows("the best 6 of 8 jobs")
-    assert view.jobs == [0, 1, 2, 3, 4, 5]
+    await stage.shows("the best 8 of 10 jobs")
+    assert view.jobs == [0, 1, 2, 3, 4, 5, 6, 7]
     await stage.press("j", "space")
-    assert view.jobs == [0, 2, 3, 4, 5]
+    assert view.jobs == [0, 2, 3, 4, 5, 6, 7]
     await stage.press("x")
     await stage.shows("by time")
     await stage.until(lambda: set(view.jobs) <= set(view._curves), "their points are there")
@@ -75,12 +78,48 @@ async def test_the_chosen_direction_decides_which_jobs_are_best(stage: Stage) ->
     stage.main.bridge.do(ChooseMetric("acc min"), lambda _: None, lambda why: None)
     await stage.until(lambda: (stage.main.snapshot.metric or NO_METRIC).direction is Direction.DOWN, "it is painted")
     view = await curves(stage)
-    assert view.jobs == [0, 1, 2, 3, 4, 5]
-    assert [row.result[0] for row in view.rows() if row.result is not None] == [1, 2, 3, 4, 5, 6]
+    assert view.jobs == list(range(8))
+    assert [row.result[0] for row in view.rows() if row.result is not None] == [1, 2, 3, 4, 5, 6, 7, 8]
     await stage.shows("★ 1")
     await stage.press("escape")
     await stage.back_on_main()
     await stage.shows("★ 1.0")
+
+
+@on_stage()
+async def test_the_cursor_the_zoom_and_the_scales(stage: Stage) -> None:
+    await printed(stage, printing("0.1", 2.0), printing("0.2", 1.0))
+    view = await curves(stage)
+    await stage.until(lambda: " acc   higher is better" in stage.text, "the other metric is beside the main one")
+    assert any(line.startswith(" 0.150 ┄") for line in stage.lines()), "the scale is logarithmic"
+    await stage.press("L")
+    await stage.until(lambda: not any(line.startswith(" 0.150 ┄") for line in stage.lines()), "it is linear")
+    await stage.press("right", "left")
+    await stage.shows("cursor at 7")
+    best = next(line for line in stage.lines() if line.startswith(" ━●"))
+    assert "0.142" in best, "its value at step 7"
+    assert " 7 " in best, "the accuracy at step 7"
+    await stage.press("+")
+    assert view.window == (4.5, 8.0)
+    await stage.press("<", "<")
+    assert view.window == (2.75, 6.25)
+    await stage.press("-")
+    assert view.window is None
+    await stage.shows("smoothing 4%")
+    await stage.press("e")
+    await stage.until(lambda: "smoothing" not in stage.text, "curves are shown as printed")
+    await stage.press("escape")
+    await stage.back_on_main()
+
+
+def test_smoothing_removes_noise_and_does_not_lag() -> None:
+    line = [(float(x), 3.0 - x / 10) for x in range(30)]
+    assert [y for _, y in smoothed(line, 0.1)] == pytest.approx([y for _, y in line]), "also at both ends"
+    noisy = [(x, y + (0.1 if number % 2 else -0.1)) for number, (x, y) in enumerate(line)]
+    assert max(abs(y - line[at][1]) for at, (_, y) in enumerate(smoothed(noisy, 0.07))) < 0.05
+    assert smoothed(noisy, 0.0) == noisy
+    with_nan = [*line[:10], (10.0, math.nan), *line[11:]]
+    assert len(smoothed(with_nan, 0.07)) == len(line)
 
 
 @on_stage()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FILTER_HINT = "state:failed lr=0.1 behind text !not       Enter: keep · Esc: clear"
 SEARCH_HINT = "search …       Enter, then n and N"
 DEFAULT_PAGER = "less -R"
-MAX_CURVES = 6
+MAX_CURVES = 8
 """Maximum number of curves in a chart. More are hard to distinguish."""
 MAX_SCANNED = 2000
 """Maximum number of jobs whose results are searched for metric names."""
