@@ -214,7 +214,7 @@ class DetailsView(FullView):
         ]
         return Subject(
             details, job, self.snapshot, data.now, self.status.where.host, commits_in(info),
-            sum(used) if used else None, warnings, data.behind(),
+            sum(used) if used else None, warnings,
         )  # fmt: skip
 
     def _chosen_metrics(self, data: JobCurves) -> list[str]:

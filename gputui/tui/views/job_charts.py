@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gputui.core.amounts import duration_exact, duration_words
 from gputui.core.job import Job, JobId
-from gputui.core.results import Behind, Curve, Direction, Point, direction_of
+from gputui.core.results import Curve, Direction, Point, direction_of
 from gputui.core.snapshot import Snapshot
 from gputui.gpus.usage import CPU, FIGURES, GPU_LOAD, GPU_MEMORY, POWER, RAM
 from gputui.logs.plain import plain
@@ -19,7 +19,7 @@ from gputui.tui.chart import Chart, ChartCurve
 from gputui.tui.text import Piece, blank, fit, ljust, rjust, width_of
 from gputui.tui.theme import LOADS, MEMORY_LEVELS, STEPS, Look
 from gputui.views.format import cut, value_text, width
-from gputui.views.siblings import FEWEST_SIBLINGS, StepCurve, behind, family_of, statistics_at, statistics_by_step
+from gputui.views.siblings import FEWEST_SIBLINGS, StepCurve, family_of, statistics_at, statistics_by_step
 
 from .curves import chart_pieces, points_of, step_label, wants_log
 
@@ -97,15 +97,6 @@ class JobCurves:
         """The curves of the siblings by step."""
         others = (StepCurve(points) for job, points in self.siblings.items() if job != self.job.id)
         return [curve for curve in others if curve.steps]
-
-    def behind(self) -> Behind | None:
-        """Return how far a running job is clearly behind its siblings, or None."""
-        main = self.snapshot.metric
-        if main is None or self.job.active is None:
-            return None
-        results = self.snapshot.results.get(self.job.id)
-        progress = results.progress if results is not None else None
-        return behind(self.points(main.name), self.step_curves(), main.direction, progress)
 
 
 # The main chart

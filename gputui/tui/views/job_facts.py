@@ -28,7 +28,7 @@ from gputui.core.amounts import (
 from gputui.core.eta import progress_of
 from gputui.core.job import WORDS, Attempt, Delayed, Ended, Job, JobId, Running, Succeeded, Waiting, describe_end
 from gputui.core.regex import lazy_regex
-from gputui.core.results import Behind, JobResults
+from gputui.core.results import JobResults
 from gputui.core.snapshot import Snapshot
 from gputui.logs.crashes.lines import cleaned
 from gputui.logs.line_index import FAR_TAIL_BYTES, read_tail
@@ -75,7 +75,6 @@ class Subject:
     """The current GPU memory in bytes, or None if unknown."""
     device_warnings: Sequence[str] = ()
     """What is wrong with the devices on which it runs."""
-    behind: Behind | None = None
 
     @property
     def results(self) -> JobResults | None:
@@ -138,7 +137,7 @@ def _remarks(subject: Subject) -> Iterator[Remark]:
     if subject.details.remark and subject.silent_since is None and job.active is not None:
         yield Remark("!", "idle" if "idle" in subject.details.remark else "unusual", subject.details.remark,
                      Look.WARNING, (("l", "Log"), ("K", "Kill")))  # fmt: skip
-    if (behind := subject.behind) is not None and subject.snapshot.metric is not None:
+    if (behind := subject.snapshot.behind.get(job.id)) is not None and subject.snapshot.metric is not None:
         values = f"{plain(subject.snapshot.metric.name)} {value_text(behind.value)} at {behind.step:g}"
         evidence = f"{values}, median of {behind.siblings} others {value_text(behind.median)}"
         yield Remark("«", "behind its siblings", evidence, Look.WARNING, (("l", "Log"), ("K", "Kill")))
