@@ -176,7 +176,7 @@ def test_a_killed_owner_takes_nothing_from_the_terminal(lab: Home) -> None:
 def test_a_killed_job_gives_the_terminal_back(lab: Home) -> None:
     with execution(lab, "stty raw; echo ready; exec sleep 600") as terminal:
         terminal.shows("ready")
-        assert lab.call("kill", "0", "--session", str(lab.root)).returncode == 0
+        assert lab.call("kill", "0").returncode == 0
         assert terminal.status() == 143
         assert "#0 killed" in terminal.text
         assert terminal.modes == terminal.modes_before
@@ -198,6 +198,32 @@ def test_a_shell_has_job_control(lab: Home) -> None:
         until(lambda: not alive(pid), "it has ended")
         terminal.press("exit 9\r")
         assert terminal.status() == 9
+
+
+def test_a_requeued_job_comes_back_to_its_terminal(lab: Home) -> None:
+    with execution(lab, "echo attempt $GPUTUI_ATTEMPT; read line") as terminal:
+        terminal.shows("attempt 1")
+        assert lab.call("requeue", "0").returncode == 0
+        terminal.shows("attempt 2")
+        terminal.press("\r")
+        assert terminal.status() == 0
+
+
+def test_the_first_one_starts_a_session(tmp_path: Path) -> None:
+    home = Home(tmp_path, "gputui_run")
+    with recorded([*GPUTUI, "exec", "--", "echo job $GPUTUI_JOB_ID"], cwd=tmp_path) as terminal:
+        assert terminal.status() == 0
+        assert "job 0" in terminal.text
+    home.end()
+
+
+def test_a_session_on_slurm_refuses_it(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.begin(slots=[{"id": 0, "devices": [], "kind": "slurm"}])
+    with execution(home, "true", size=(120, 20)) as terminal:
+        assert terminal.status() == 2
+        assert "gputui exec cannot reach jobs on Slurm: use srun --pty" in terminal.text
+    home.end()
 
 
 @pytest.fixture
@@ -254,7 +280,7 @@ def test_a_job_whose_client_was_killed_while_it_waited_never_runs(busy: Home, tm
 def test_it_is_not_rerun(lab: Home) -> None:
     with execution(lab, "exit 1") as terminal:
         assert terminal.status() == 1
-    done = lab.call("rerun", "0", "--session", str(lab.root))
+    done = lab.call("rerun", "0")
     assert "#0 was interactive; start it again with gputui exec" in done.stderr
 
 

@@ -184,7 +184,7 @@ def open_session(options: Options, config: Config) -> Client:
     from gputui.session.creation import begin, begin_request  # imported late, because it loads much more of gputui
 
     root = os.path.abspath(os.path.expanduser(str(config.get("output_dir")[0])))
-    if options.dry_run:
+    if getattr(options, "dry_run", False):
         from gputui.cli.dry_run import RehearsalClient
 
         client = RehearsalClient(root)
