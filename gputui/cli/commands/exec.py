@@ -47,7 +47,7 @@ FLAGS = ("gpus", "memory", "priority", "name")
 LOOK_EVERY = 0.5
 """Seconds between two questions about a job that waits."""
 ENDED_EVERY = 0.05
-"""Seconds between two questions about a job whose terminal has closed."""
+"""Seconds before the first question about a job whose terminal has closed. Each further wait is twice as long."""
 
 
 def parser(subcommand: str) -> Parser:
@@ -152,6 +152,7 @@ class Interactive:
                 job, _ = listener.accept()
                 with job:
                     show(job)
+                pause = ENDED_EVERY
             row = self._row()
             if row is None:
                 raise Exit(1, f"#{self._job} was removed from the queue")
@@ -161,7 +162,7 @@ class Interactive:
             self._show(f"#{row.id} waiting: {row.why or row.state}" if waits else "")
             if waits and time.monotonic() > deadline and self._withdraw():
                 raise Exit(TIMED_OUT, f"#{self._job} did not start in time and was removed from the queue")
-            pause = LOOK_EVERY if waits else ENDED_EVERY
+            pause = LOOK_EVERY if waits else min(LOOK_EVERY, 2 * pause or LOOK_EVERY)
 
     def _row(self) -> JobRow | None:
         return next(iter(self._client.ask(RowListing([self._job])).jobs), None)
