@@ -48,6 +48,13 @@ class HeatMap(Struct, frozen=True):
     def title(self) -> str:
         return f"{self.rows.title} × {self.columns.title}"
 
+    def same_cell(self, other: HeatMap, cell: tuple[int, int]) -> tuple[int, int] | None:
+        """Return the place of the cell that has the same values as one of another map, or None if there is none."""
+        row, column = other.rows.values[cell[0]], other.columns.values[cell[1]]
+        if self.title != other.title or row not in self.rows.values or column not in self.columns.values:
+            return None
+        return self.rows.values.index(row), self.columns.values.index(column)
+
 
 def heat_maps(
     table: ResultsTable, effects: Sequence[ParameterEffect], failed: Iterable[Mapping[str, str]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from msgspec.structs import replace
 from support.app import Stage, on_stage
 from textual.events import Key, MouseMove, Paste
 
@@ -14,6 +15,7 @@ from gputui.session.saved_state import tui_seen_at as last_look
 from gputui.tui.dialogs.forms import SweepForm
 from gputui.tui.views import summary
 from gputui.tui.views.summary import SummaryView
+from gputui.views.summary import summarize
 
 PROGRAM = """import sys
 lr, seed = float(sys.argv[2]), int(sys.argv[4])
@@ -204,6 +206,14 @@ async def test_other_parameters_are_chosen_with_p(stage: Stage) -> None:
     )
     await stage.until(lambda: all(results_of(stage, job) for job in range(8)), "all results were read")
     await stage.press("equals_sign")
+    await stage.shows("lr × bs")
+    await stage.press("right", "down")
+    view = stage.screen
+    assert isinstance(view, SummaryView)
+    assert view.summary is not None
+    view._computed(replace(view.summary, maps=()), "", 0.0)
+    assert view.job is not None, "without a map, the cursor is on a job"
+    view._computed(summarize(stage.snapshot, time.time()), "", 0.0)
     for parameters in ("lr × bs", "lr × seed", "bs × seed", "lr × bs"):
         await stage.shows(parameters)
         await stage.press("p")

@@ -582,9 +582,11 @@ class SummaryView(FullView):
         self.app.call_from_thread(self._computed, summary, common, time.monotonic() - began)
 
     def _computed(self, summary: Summary, common: str, seconds: float) -> None:
-        job, best = self.job, [row.job for row in summary.best]
+        job, best, before = self.job, [row.job for row in summary.best], self._heat_map()
         self._cursor = best.index(job) if job in best else self._cursor
         self.summary, self._common, self._computing = summary, common, False
+        if self._cell is not None and before is not None and (heat_map := self._heat_map()) is not before:
+            self._cell = heat_map.same_cell(before, self._cell) if heat_map is not None else None
         # `show_since` may have been called meanwhile.
         self._next_at = time.monotonic() + seconds * PAUSE_FACTOR if self._snapshot is not None else 0.0
         self.renew()
@@ -652,6 +654,7 @@ class SummaryView(FullView):
         place = max(0, min(place + by, best + rows - 1))
         column = self._cell[1] if self._cell is not None else heat_map.best[1] if heat_map is not None else 0
         self._cell = (place - best, column) if place >= best else None
+        self._keep_map(heat_map)
         self._cursor = min(place, best - 1)
         self._show()
         self.paint_footer()
@@ -672,8 +675,14 @@ class SummaryView(FullView):
         else:
             row, column = self._cell
             self._cell = row, max(0, min(column + by, len(heat_map.columns.values) - 1))
+        self._keep_map(heat_map)
         self._show()
         self.paint_footer()
+
+    def _keep_map(self, heat_map: HeatMap | None) -> None:
+        """Keep showing a map while the cursor is in it, even if other parameters have larger effects by now."""
+        if self._cell is not None and heat_map is not None:
+            self._map = heat_map.rows.name, heat_map.columns.name
 
     def act_other_parameters(self) -> None:
         """Show the heat map of the next pair of parameters."""

@@ -376,6 +376,13 @@ def test_a_heat_map_is_found_by_its_two_parameters_in_any_order() -> None:
     assert [find_map(maps, names) for names in (["lr", "lr"], ["lr"], ["lr", "net"])] == [None] * 3
 
 
+def test_a_cell_keeps_its_values_when_rows_are_added() -> None:
+    more = [*SWEPT, ("0.5", "32", 0.95), ("0.5", "64", 0.9)]
+    (before,), (after,) = (heat_maps(table, effects(table), []) for table in (runs_of(*SWEPT), runs_of(*more)))
+    assert after.same_cell(before, (1, 0)) == (2, 0)
+    assert before.same_cell(after, (0, 0)) is None
+
+
 @pytest.mark.parametrize(
     ("values", "index", "proposed"),
     [
