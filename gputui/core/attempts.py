@@ -118,7 +118,7 @@ def ended(scheduler: SchedulerState, job: Job, event: AttemptEnded, now: float) 
 
 
 def _final_purpose(state: states.Active, requested: Purpose | None) -> Purpose | None:
-    """Return why the attempt was being stopped, or None if it was not. A kill precedes any other purpose."""
+    """Return why the attempt was being stopped, or None if it was not. A kill takes precedence."""
     stopping_for = state.purpose if isinstance(state, states.Stopping) else None
     return Purpose.KILL if Purpose.KILL in (stopping_for, requested) else stopping_for or requested
 

@@ -85,7 +85,7 @@ def withdrawals(scheduler: SchedulerState, jobs: Iterable[Job] | None = None) ->
 
 
 def _may_start(scheduler: SchedulerState, job: Job) -> bool:
-    """Return whether a submitted job may start: it is not to be held, and not paused or the probe."""
+    """Return whether a submitted job may start: it is not to be held, and not paused unless it is the probe."""
     if isinstance(job.state, states.Starting) and job.state.hold:
         return False
     is_paused = scheduler.breaker.scope_pausing(job.spec.group) is not None

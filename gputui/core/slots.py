@@ -250,14 +250,13 @@ class Board:
             return (first,) if first is not None else None
         free = [slot for slot in self.slots if slot.id not in reserved and self.is_free(slot)]
         allowed = [slot for slot in _allowed(free, request) if self._admits(slot, request)]
-        if most_devices is None:
-            return _choose(self._least_loaded(allowed), request.gpus)
-        allowed = [slot for slot in allowed if self._in_use((slot,)) <= most_devices]
-        chosen = _choose(self._least_loaded(allowed), request.gpus)
-        if chosen is None or self._in_use(chosen) <= most_devices:
-            return chosen
-        chosen = _choose(self._least_loaded(allowed, used_first=True), request.gpus)
-        return chosen if chosen is not None and self._in_use(chosen) <= most_devices else None
+        if most_devices is not None:
+            allowed = [slot for slot in allowed if self._in_use((slot,)) <= most_devices]
+        for used_first in (False, True):
+            chosen = _choose(self._least_loaded(allowed, used_first=used_first), request.gpus)
+            if chosen is None or most_devices is None or self._in_use(chosen) <= most_devices:
+                return chosen
+        return None
 
     def not_on_cluster(self, request: Request) -> str:
         """Return why the cluster can never run the request, or an empty string if it can or if there is no cluster."""
@@ -269,7 +268,7 @@ class Board:
             return f"the largest node ({self.largest.name}) has {self.largest.gpus}"
         return ""
 
-    def _least_loaded(self, slots: list[Slot], *, used_first: bool = False) -> list[Slot]:
+    def _least_loaded(self, slots: list[Slot], *, used_first: bool) -> list[Slot]:
         def load(slot: Slot) -> tuple[bool, int]:
             most = max(self._load[device_key] for device_key in slot.device_keys)
             return used_first and most == 0, most
@@ -364,7 +363,7 @@ def _allowed(slots: Iterable[Slot], request: Request) -> list[Slot]:
 
 
 def _choose(slots: list[Slot], count: int | None) -> tuple[Slot, ...] | None:
-    """Return slots with `count` devices: best exactly one, then several with one device each, then a larger one."""
+    """Return one slot with `count` devices, or several with one device each, or a larger one, or else None."""
     if count is None:
         return (slots[0],) if slots else None
     exact = next((slot for slot in slots if len(slot.device_keys) == count), None)

@@ -290,21 +290,17 @@ class Parameters:
 
     def columns(self) -> tuple[ParameterColumn, ...]:
         """Return the columns of all groups, in the order in which the commands contain them."""
-        if self._columns is None:
-            self._columns = self._make_columns()
-        return self._columns
-
-    def _make_columns(self) -> tuple[ParameterColumn, ...]:
+        if self._columns is not None:
+            return self._columns
         groups = list(self._fresh())
         names = dict.fromkeys([name for group in groups for name in group.varying()] + _between(groups))
         titles = short_names(names)
         uses = {name: [use for group in groups if (use := group.differences.get(name))] for name in names}
-        return tuple(
-            ParameterColumn(
-                name, titles[name], max(use.longest for use in uses[name]), not any(use.words for use in uses[name])
-            )
-            for name in names
-        )  # fmt: skip
+        self._columns = tuple(
+            ParameterColumn(name, titles[name], max(use.longest for use in each), not any(use.words for use in each))
+            for name, each in uses.items()
+        )
+        return self._columns
 
     def value(self, job: Job, name: str) -> str | None:
         """Return the value of a parameter, or None if the job does not have it."""
