@@ -21,13 +21,15 @@ from gputui.process.directories import DirectoryId
 from gputui.process.machine import this_host
 from gputui.session.client import PRIVATE, Client
 from gputui.session.control import server
-from gputui.session.control.connection import decode_reply, encode_request, fresh_id
+from gputui.session.control.connection import ClientError, decode_reply, encode_request, fresh_id
 from gputui.session.control.handlers import RequestHandler
 from gputui.session.environment import digest
+from gputui.session.errors import SessionError, StoreDamaged, StoreTrouble
 from gputui.session.event_loop import Ticket
 from gputui.session.messages import Layout, Outcome, OwnerRequest, PickedJob
 from gputui.session.session_copy import SessionCopy
 from gputui.session.session_dir import Paths
+from gputui.session.store.opening import refuse_other_machine
 from gputui.session.store.store import MEMORY, Change, Identity, Store
 from gputui.views.waiting import why
 
@@ -160,7 +162,15 @@ class RehearsalClient(Client):
         paths = Paths(root)
         self.root, self.private = paths.root, os.path.join(paths.root, PRIVATE)
         self.new_session = new or not paths.exists()
-        self.rehearsal = Rehearsal(paths, new=self.new_session)
+        try:
+            if not self.new_session:
+                super().__init__(root)
+                refuse_other_machine(paths, this_host())
+            self.rehearsal = Rehearsal(paths, new=self.new_session)
+        except SessionError as error:
+            raise ClientError(str(error)) from error
+        except (StoreDamaged, StoreTrouble, OSError) as error:
+            raise ClientError(f"cannot read {paths.root}: {error}") from error
         self._handler = RequestHandler(self.rehearsal)
 
     def ask(self, request: OwnerRequest[T], *, work: bool = False) -> T:

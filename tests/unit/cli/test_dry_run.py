@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.sessions import Done, Gputui, Home, Session, said
+from support.sessions import ON_A_SHARED_DISK, Done, Gputui, Home, Session, move, said
 from support.sources import valid
 from support.waiting import until
 
@@ -131,3 +131,39 @@ def test_starts_and_ends_are_played_out_from_the_durations_of_ended_jobs(home: H
     assert {job.gpus for job in shown[1:]} == {("7",)}
     assert json.dumps([job["state"] for job in home.ask("listing")["jobs"]]) == json.dumps(["queued"] * 5)
     assert client.ask(Listing()).jobs
+
+
+def test_a_session_of_another_machine_and_a_damaged_one_are_refused_as_by_the_command(home: Home) -> None:
+    home.begin("true")
+    move(home, machine="0123", hostname="lab-never", boot="another boot")
+    refused = home.call("add", "--no-start", "true", **ON_A_SHARED_DISK)
+    would = home.call("add", "--dry-run", "true", **ON_A_SHARED_DISK)
+    assert "lives on lab-never" in said(refused)
+    assert (would.returncode, said(would)) == (refused.returncode, said(refused))
+    home.database.write_bytes(b"no store")
+    home.backup.unlink(missing_ok=True)
+    damaged = home.call("add", "--dry-run", "--json", "true")
+    assert json.loads(damaged.stderr)["error"] == "unreachable"
+
+
+@pytest.mark.parametrize("words", [[], ["-"]])
+def test_commands_from_a_pipe_are_previewed(session: Session, words: list[str]) -> None:
+    shown = preview(session.run("--dry-run", "--json", *words, given="echo a\necho b\n", gpus="0"))
+    assert [job["command"] for job in shown["jobs"]] == ["echo a", "echo b"]
+    assert not session.root.exists()
+
+
+def test_what_a_yielder_will_add_is_not_guessed(session: Session) -> None:
+    (session.directory / "gen.py").write_text("def yielder():\n    open('called', 'w')\n    yield 'true'\n")
+    shown = preview(session.run("--dry-run", "--json", "gen.py"))
+    assert shown["jobs"] == []
+    assert shown["messages"][-1].endswith("gen.py: its jobs are not known in advance")
+    assert not (session.directory / "called").exists()
+
+
+def test_a_new_session_is_previewed_without_moving_the_old_one(session: Session) -> None:
+    jobs = session.write("echo a")
+    session.run(jobs)
+    shown = preview(session.run("--dry-run", "--new", "--json", jobs))
+    assert [(job["id"], job["state"]) for job in shown["jobs"]] == [(0, "queued")]
+    assert session.states() == ["succeeded"]
