@@ -97,7 +97,7 @@ class AppSession:
         if (problem := refusal()) is not None:
             refuse(problem)
         again = RerunRules(rerun_failed=False, force_rerun=options.force_rerun, ended_before=time.time())
-        self._inputs = Inputs(options, again, digest(self._environment), self._session.jobs)
+        self._inputs = Inputs(options, again, digest(self._environment), self._session)
         self._slots = wanted_slots(self._session, self._inputs.gpus)
         self._has_jobs = not self._inputs.nothing
         self._pipe = set_piped_stdin_aside()
@@ -286,7 +286,8 @@ class AppSession:
     # Called in the thread that reads standard input
 
     def _add(self, drafts: list[Draft]) -> None:
-        self._main.bridge.do_and_wait(self._inputs.load_lines(drafts, self._environment))
+        root = self._paths.root if self._paths is not None else self._session.output_dir
+        self._main.bridge.do_and_wait(self._inputs.load_lines(drafts, root, self._environment))
 
     def _on_stdin_end(self) -> None:
         trouble = self._stdin.trouble

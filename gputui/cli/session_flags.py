@@ -108,6 +108,7 @@ def _add_job_sources(parser: Parser) -> None:
     )
     parser.add_argument("--shell", metavar="SHELL", help="run commands in this shell instead of bash")
     parser.switch("--login-shell", help="use a login shell (-l)")
+    parser.switch("--snapshot", help="run in a snapshot of the git work tree as it is now")
     parser.switch("--force-rerun", help="rerun everything in JOBS")
 
 

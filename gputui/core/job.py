@@ -182,6 +182,21 @@ class Terminal(Struct, frozen=True, omit_defaults=True):
     """Whether the job continues when the terminal is gone."""
 
 
+class CodeSnapshot(Struct, frozen=True, omit_defaults=True):
+    """A git work tree as it was when a job was added. Its files are in the session's own git repository."""
+
+    tree: str
+    """The id of the git tree."""
+    top: str
+    """The top directory of the work tree."""
+    prefix: str = ""
+    """The job's directory relative to `top`."""
+    head: str = ""
+    """The commit that was checked out. Empty if there was none."""
+    changed: bool = False
+    """Whether the files differ from that commit."""
+
+
 class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A command with its settings, as read from a source."""
 
@@ -230,6 +245,9 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The user's name for this piece of work. A session never contains two jobs with the same key."""
     terminal: Terminal | None = None
     """The terminal of an interactive job. Its failures say nothing about other jobs, and it is never rerun."""
+    snapshot: bool = False
+    """Whether the job runs in a snapshot of the code, which is taken when the job is added."""
+    code: CodeSnapshot | None = None
 
 
 class Placed(Struct, frozen=True, omit_defaults=True):

@@ -57,6 +57,13 @@ def text_value(written: Any) -> str:
     return values.text(written)
 
 
+def _bytes(written: Any) -> int:
+    size, _ = values.bytes_or_share(str(written))
+    if size is None:
+        raise ValueError(f"{written!r} is not a size: use 500M or 2G")
+    return size
+
+
 def _engine(written: Any) -> str:
     if written not in ("local", "slurm"):
         raise ValueError(f"invalid engine {written!r}: use local or slurm")
@@ -136,6 +143,7 @@ KEYS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "job_dir": (text_value, ""),
     **{option.key: (option.read, None) for option in SESSION_OPTIONS if option.in_settings and not option.in_cluster},
     **{key: (setting.of, None) for key, setting in JOB_SETTINGS.items()},
+    "snapshot_limit": (_bytes, 500 << 20),
     "daemon": (_of(values.boolean), True),
     "theme": (text_value, None),
     "bell": (_of(values.boolean), True),

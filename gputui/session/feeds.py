@@ -18,6 +18,7 @@ from gputui.sources.follow import Follower
 from gputui.sources.source import BadInput, Draft, Occurrences, specs
 from gputui.sources.yielder import Yielder, python_of
 
+from .code_snapshots import with_code
 from .errors import CommitFailed
 from .event_loop import OwnerGone, TurnContext
 from .loading import SourceKind, SourceRecord, check_outfiles, plan
@@ -144,6 +145,11 @@ class Feed(threading.Thread):
             defaults=source.settings,
             occurrences=occurrences,
         )
+        unsnapped = ""
+        try:
+            wanted = with_code(self._owner.paths.root, wanted)
+        except BadInput as bad:
+            unsnapped, wanted = str(bad), ()
         while True:  # retried until the store can be written, because the source does not deliver these jobs twice
             try:
                 result = self._owner.do(IngestJobs(source, wanted, changes)).result()
@@ -152,9 +158,10 @@ class Feed(threading.Thread):
                 if self._stopped.wait(LOOK_EVERY):
                     raise OwnerGone("stop requested") from None
         self._source = result.source
-        for sentence in result.refused:
+        refused = [*result.refused, *(f"{draft.command}: {unsnapped}" for draft in drafts if unsnapped)]
+        for sentence in refused:
             self._owner.journal.write(sentence)
-        self._on_fed(result.source, result.jobs, result.refused)
+        self._on_fed(result.source, result.jobs, refused)
 
     # Followed files
 

@@ -256,7 +256,9 @@ def _edits(here: list[tuple[Job, JobSpec]], rerun_ids: Container[JobId]) -> Iter
             continue
         if not (isinstance(job.state, states.Waiting) or job.id in rerun_ids):
             continue
-        wanted = replace(spec, hold=job.spec.hold, key=job.spec.key)
+        # A waiting job keeps the code with which it was added. One that is rerun gets the code of this load.
+        code = spec.code if job.id in rerun_ids else job.spec.code or spec.code
+        wanted = replace(spec, hold=job.spec.hold, key=job.spec.key, code=code if spec.snapshot else None)
         set_by_rerun = job.id in rerun_ids and not isinstance(job.state, states.Skipped)
         current = replace(job.spec, environment=spec.environment) if set_by_rerun else job.spec
         if wanted != current:
@@ -345,7 +347,7 @@ class SourceRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 # Reloading
 
 
-_NOT_SHOWN = ("command", "cwd", "environment", "hold", "key", "occurrence", "params")
+_NOT_SHOWN = ("command", "cwd", "environment", "hold", "key", "occurrence", "params", "code")
 """Fields that are not compared in a reload, because they identify the job or do not come from the file."""
 
 

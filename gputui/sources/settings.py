@@ -326,6 +326,9 @@ class JobSettings(Struct, frozen=True, kw_only=True):
         str | None,
         Setting(help="add it only once: the same key is always the same job", metavar="KEY", read=values.key),
     ] = None
+    snapshot: Annotated[
+        bool | None, _flag(help="run in a snapshot of the git work tree as it is now", in_config=True)
+    ] = None
     task: Annotated[
         str | None, Setting(help="call module:function instead of a shell", metavar="FUNCTION", read=values.task)
     ] = None

@@ -112,9 +112,10 @@ def changed_spec(before: JobSpec, command: str, settings: JobSettings) -> JobSpe
     Source and environment do not change.
     """
     blank = {field: getattr(_BLANK, field) for field in _COPIED}
-    return with_updated_params(
-        replace(before, command=command, **blank | _fields(settings, before.cwd, before.environment)), before
-    )
+    fields = _fields(settings, before.cwd, before.environment)
+    # A snapshot is of one directory.
+    fields["code"] = before.code if settings.snapshot and fields["cwd"] == before.cwd else None
+    return with_updated_params(replace(before, command=command, **blank | fields), before)
 
 
 def _request(settings: JobSettings) -> Request:

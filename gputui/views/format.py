@@ -8,7 +8,7 @@ from math import isfinite
 
 from gputui.core.amounts import counted, duration_exact, duration_words, memory_words, moment
 from gputui.core.events import Settings, Submitted
-from gputui.core.job import Job
+from gputui.core.job import CodeSnapshot, Job
 from gputui.core.snapshot import Snapshot
 
 ELLIPSIS = "…"
@@ -118,3 +118,20 @@ def submission_facts(job: Job, submitted: Submitted | None, settings: Settings, 
     if limit:
         requests.append(f"at most {duration_words(limit)}")
     return f"Submitted at {moment(job.active.since, now)}{number}: {', '.join(requests)}."
+
+
+# Code and environments
+
+
+def code_words(code: CodeSnapshot) -> str:
+    commit = f"commit {code.head[:10]}" if code.head else "no commit"
+    return f"snapshot {code.tree[:10]} of {code.top} ({commit}{', with uncommitted changes' if code.changed else ''})"
+
+
+SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH")
+MASK = "••••••"
+
+
+def masked(name: str, value: str) -> str:
+    """Return the value of a variable, or a mask if its name looks like that of a secret."""
+    return MASK if any(word in name.upper() for word in SECRET) else value

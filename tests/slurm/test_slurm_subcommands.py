@@ -109,3 +109,14 @@ def test_doctor_looks_at_the_cluster_as_the_session_uses_it(home: Home, slurm: C
     answer = json.loads(told(home, "doctor", "--json", "--session", str(home.root)))
     said = [finding["text"] for finding in answer["findings"] if finding["area"] == "slurm"]
     assert any(text.endswith(f"sees {home.root}") for text in said)
+
+
+def test_a_job_with_a_code_snapshot_runs_in_a_checkout_on_its_node(slurm: Cluster, tmp_path: Path) -> None:
+    session = Session(tmp_path / "project")
+    session.directory.mkdir()
+    subprocess.run(["git", "init", "-q"], cwd=session.directory, check=True)
+    (session.directory / "code.txt").write_text("first")
+    session.write("#: snapshot", "cat code.txt; pwd")
+    done = session.run("jobs.txt", gpus="slurm:1")
+    assert done.returncode == 0, done.stderr
+    assert session.output(0).startswith(f"first{session.private}/code/checkouts/")

@@ -29,6 +29,7 @@ COMMANDS = {
     "Inspect": {
         "ls": "list jobs, the scheduler's state and why jobs wait",
         "show": "show one job: settings, attempts, files, history",
+        "diff": "compare two jobs: code, parameters, settings, environment",
         "logs": "print a job's output; -f to follow",
         "events": "print what happened as JSON lines; --follow to continue",
         "results": "show metrics, best first: results --metric val_acc --top 10, --csv",

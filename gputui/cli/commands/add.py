@@ -20,6 +20,7 @@ from gputui.core.amounts import counted
 from gputui.core.job import URGENT_PRIORITY
 from gputui.logs.plain import plain
 from gputui.session.client import Client
+from gputui.session.code_snapshots import with_code
 from gputui.session.config import Config, load
 from gputui.session.control.connection import ClientError, NoSession
 from gputui.session.environment import captured
@@ -159,6 +160,7 @@ def add_all(
             refuse(f"--cwd {directory}: no such directory")
     client = open_session(options, config)
     cursor = client.ask(Events(NOW)).cursor if JSON.on and not options.dry_run else ""
+    jobs = with_code(None if options.dry_run else client.root, jobs)
     work = not options.no_start and bool(config.get("daemon")[0])
     loaded = client.ask(Load(tuple(jobs), captured(), origin, by_spec=True), work=work)
     if loaded.warning:

@@ -17,10 +17,11 @@ from gputui.core.events import Edit, SetPriority, UserCommand
 from gputui.core.job import WAITING, JobSpec, predicate
 from gputui.logs.plain import plain
 from gputui.session.client import Client
+from gputui.session.code_snapshots import with_code
 from gputui.session.messages import Commands, Outcome, PickedJob, ShownJob
 from gputui.sources.documents import BadTable, checked_command, read_table
 from gputui.sources.settings import SETTINGS, Setting
-from gputui.sources.source import changed_spec, settings_of
+from gputui.sources.source import BadInput, changed_spec, settings_of
 
 from .show import show
 
@@ -73,8 +74,8 @@ def work(options: Options) -> int:
 def _apply(client: Client, shown: ShownJob, text: str, path: str) -> str | None:
     """Apply the edited settings. Return an error message if they are invalid or refused."""
     try:
-        spec = spec_in(text, shown.spec, path)
-    except BadText as error:
+        (spec,) = with_code(client.root, (spec_in(text, shown.spec, path),))
+    except (BadText, BadInput) as error:
         return str(error)
     events: list[UserCommand] = [Edit(job=shown.id, seen=seen(shown), spec=spec)]
     if spec.priority != shown.priority:

@@ -89,6 +89,7 @@ def _describe_source(source: SourceRecord) -> str:
 
 
 def _reload(client: Client, records: list[SourceRecord], options: Options) -> int:
+    from gputui.session.code_snapshots import with_code
     from gputui.session.environment import captured
     from gputui.session.loading import reread
     from gputui.sources.source import BadInput
@@ -103,7 +104,8 @@ def _reload(client: Client, records: list[SourceRecord], options: Options) -> in
         return 0
     if not _confirm(plan, records, options):
         return 0
-    load = Load(plan.load(), captured(), "reload", RerunRules(rerun_failed=False), by_spec=True)
+    changed = with_code(None if options.dry_run else client.root, plan.load())
+    load = Load(changed, captured(), "reload", RerunRules(rerun_failed=False), by_spec=True)
     loaded = client.ask(load, work=not options.no_start)
     removes = () if options.keep_gone else tuple(plan.removes())
     outcomes = client.ask(Commands(removes)) if removes else []

@@ -15,13 +15,14 @@ from gputui.session.client import Client
 from gputui.session.control.connection import RequestRefused
 from gputui.session.messages import PickJobs, Show, ShownJob
 from gputui.sources.values import gpu_time_text
-from gputui.views.format import SIGNS
+from gputui.views.format import SIGNS, code_words
 
 from .ls import ending, took
 
 NOT_SETTINGS = (
     "command", "cwd", "environment", "name", "group", "request", "priority", "hold", "outfile", "occurrence",
     "terminal",
+    "snapshot", "code",
 )  # fmt: skip
 """Fields of a spec that are printed on their own line or are not set by the user."""
 UNITS = (("d", 86400), ("h", 3600), ("m", 60))
@@ -91,6 +92,7 @@ def _facts(shown: ShownJob, now: float) -> list[tuple[str, Any]]:
     return [
         ("command", shown.command),
         ("cwd", shown.cwd),
+        ("code", code_words(shown.spec.code) if shown.spec.code is not None else None),
         ("group", shown.group),
         ("priority", shown.priority),
         ("terminal", shown.spec.terminal.where if shown.spec.terminal is not None else None),

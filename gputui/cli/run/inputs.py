@@ -13,16 +13,19 @@ from msgspec.structs import replace
 from gputui.cli.output import refuse
 from gputui.cli.parser import Options
 from gputui.core.job import JobSpec
+from gputui.session.code_snapshots import check as check_code
+from gputui.session.code_snapshots import with_code
 from gputui.session.loading import NO_RESULTS, RerunRules, Results, SourceKind, SourceRecord
 from gputui.session.owner.requests import Load
 from gputui.session.session_dir import store_file
 from gputui.sources.follow import end_of
 from gputui.sources.kinds import PARSERS, Kind, kind_of, parse_drafts, read_drafts
-from gputui.sources.settings import JobSettings
 from gputui.sources.source import BadInput, Draft, Occurrences, has_identity, missing, specs
 
 if TYPE_CHECKING:
     from gputui.sources.task_config import TaskConfig
+
+    from .session_options import SessionOptions
 
 STDIN = 0
 
@@ -49,13 +52,13 @@ class Source(msgspec.Struct, frozen=True):
             self.tasks.tell_skipped()
         again = replace(again, force_rerun=again.force_rerun or self.force_rerun)
         records = (self.record,) if self.record is not None else ()
-        return Load(self.specs, environment, self.origin, again, records, self.results)
+        return Load(with_code(root, self.specs), environment, self.origin, again, records, self.results)
 
 
 class Inputs:
     """All inputs of one command line."""
 
-    def __init__(self, options: Options, again: RerunRules, environment: str, settings: JobSettings) -> None:
+    def __init__(self, options: Options, again: RerunRules, environment: str, session: SessionOptions) -> None:
         """Read and check the inputs.
 
         `environment`: the digest of the environment.
@@ -65,7 +68,7 @@ class Inputs:
         self._task: str | None = options.task
         self._kind = Kind(options.format) if options.format else None
         self._environment = environment
-        self._settings = settings
+        self._settings = session.jobs
         self._occurrences = Occurrences()
         self._load = os.urandom(8).hex()
         self._place = 0
@@ -86,6 +89,9 @@ class Inputs:
             from gputui.sources.task_config import bundled
 
             self._sources.append(self._tasks(bundled(options.task_bundle)))
+        if self._settings.snapshot and self.ongoing:
+            check_code(session.output_dir, [JobSpec(command="", cwd=self._cwd, environment="", snapshot=True)])
+        check_code(session.output_dir, [spec for source in self._sources for spec in source.specs])
         self.nothing = not (self._sources or self.ongoing or self.follows_stdin)
         del self._occurrences  # it is as large as the inputs
 
@@ -123,6 +129,8 @@ class Inputs:
         """
         from gputui.sources.task_config import Before
 
+        if self._settings.snapshot:
+            refuse(f"{config.origin}: snapshots are not supported for configurations of GPUTaskScheduler")
         self.notices += config.notices()
         if self.gpus not in (None, config.gpus):
             refuse("these files name different GPUs; choose with --gpus")
@@ -152,9 +160,9 @@ class Inputs:
         job_specs = self._specs(drafts, origin, self._occurrences if identity else None)
         return Source(origin, job_specs, record)
 
-    def load_lines(self, drafts: list[Draft], environment: dict[str, str]) -> Load:
-        """Return the request that adds commands read from standard input."""
-        return Load(self._specs(drafts, "standard input"), environment, "standard input")
+    def load_lines(self, drafts: list[Draft], root: str | None, environment: dict[str, str]) -> Load:
+        """Return the request that adds commands read from standard input to the session in `root`."""
+        return Load(with_code(root, self._specs(drafts, "standard input")), environment, "standard input")
 
     def _specs(self, drafts: list[Draft], origin: str, occurrences: Occurrences | None = None) -> tuple[JobSpec, ...]:
         return specs(

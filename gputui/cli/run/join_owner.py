@@ -113,7 +113,7 @@ class JoinedRun:
             raise RequestRefused(opened.refused)
 
     def _add(self, drafts: list[Draft]) -> None:
-        load = self._inputs.load_lines(drafts, self._environment)
+        load = self._inputs.load_lines(drafts, self._client.root, self._environment)
         self._follow(self._client.ask(load, work=True).jobs)
 
     def _follow(self, jobs: list[JobId]) -> None:

@@ -88,7 +88,7 @@ class RunOfJobs:
         options, session = self._options, self._session
         collect_rarely()
         again = RerunRules(rerun_lost=options.rerun_lost, force_rerun=options.force_rerun, ended_before=time.time())
-        inputs = Inputs(options, again, digest(self._environment), session.jobs)
+        inputs = Inputs(options, again, digest(self._environment), session)
         given_slots = wanted_slots(session, inputs.gpus)
         paths = Paths(session.output_dir)
         if inputs.nothing and not paths.exists():
@@ -127,7 +127,7 @@ class RunOfJobs:
         loads = inputs.loads(None, self._environment)
         if inputs.follows_stdin:
             drafts = parse_drafts(sys.stdin.buffer.read(), "standard input", Kind.COMMANDS)
-            loads = (*loads, inputs.load_lines(drafts, self._environment))
+            loads = (*loads, inputs.load_lines(drafts, None, self._environment))
         begin, holder = begin_request(self._session, given_slots), locks.holder(paths)
         if holder is not None and holder.kind in (OwnerKind.APP, OwnerKind.RUN) and locks.is_alive(holder.pid):
             owned = AlreadyOwned(holder.kind, holder.pid)
@@ -175,7 +175,7 @@ class RunOfJobs:
             self._adopt_all(opened)
 
         def add(drafts: list[Draft]) -> None:
-            self._jobs.add(owner.do(inputs.load_lines(drafts, self._environment)).result().jobs)
+            self._jobs.add(owner.do(inputs.load_lines(drafts, owner.paths.root, self._environment)).result().jobs)
             self._wake.set()
 
         self._stdin = StdinReader(STDIN, add, lambda: owner.snapshot.waiting, self._wake.set)

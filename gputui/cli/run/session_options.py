@@ -125,6 +125,7 @@ def _job_settings(options: Options, config: Config) -> JobSettings:
         timeout=options.timeout,
         shell=options.shell,
         login_shell=options.login_shell or None,
+        snapshot=options.snapshot or None,
         group=options.project,
     )
     return flags.over(config.job_settings())

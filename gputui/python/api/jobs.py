@@ -208,6 +208,8 @@ class JobOptions(TypedDict, total=False):
     """Prefix of the shell command that runs the job, such as `apptainer exec --nv x.sif`."""
     key: str
     """Name of this piece of work. Adding the same command or call again with the same key returns the first job."""
+    snapshot: bool
+    """Whether to run in a snapshot of the git work tree as it is now. Only for commands, not for calls."""
     task: str
     """Function to call instead of running a shell, as `module:function`."""
 

@@ -22,11 +22,13 @@ from gputui.python.user_code.bundle import pack_call, printable
 from gputui.python.user_code.call import CALL
 from gputui.python.user_code.modules import NOTHING_STARTS, Loading, Reached, keepsake
 from gputui.session.client import Client, chosen
+from gputui.session.code_snapshots import with_code
 from gputui.session.control.connection import ClientError, NoSession, fresh_id
 from gputui.session.environment import captured
 from gputui.session.errors import SessionError
 from gputui.session.messages import NOW, Commands, Events, Follow, ListedJob, Listing, OwnerRequest, Show
 from gputui.session.owner.requests import Load
+from gputui.sources.source import BadInput
 from gputui.sources.yielder import door_of
 
 from .jobs import JobHandle, JobOptions, Result, Stuck, check_options, make_spec
@@ -133,6 +135,8 @@ class Session:
         """
         from gputui.session.session_dir import store_file
 
+        if options.get("snapshot"):
+            raise ValueError("snapshot is for commands: a call imports its function from where it is now")
         client = self._opened()
         name = f"call-{fresh_id()}.json"
         job_spec = _call_spec(function, args, kwargs, options, name)
@@ -145,7 +149,9 @@ class Session:
         return job
 
     def _add(self, spec: JobSpec) -> JobHandle[Any]:
-        (added,) = self._ask(Load((spec,), captured(), "Python", by_spec=True)).by_spec
+        with _session_errors():
+            jobs = with_code(self._opened().root, (spec,))
+        (added,) = self._ask(Load(jobs, captured(), "Python", by_spec=True)).by_spec
         job: JobHandle[Any] = JobHandle(self, added.id, created=added.created)
         self._added[job.id] = job
         return job
@@ -286,6 +292,8 @@ def _session_errors() -> Iterator[None]:
         yield
     except SessionError as error:
         raise ClientError(str(error)) from error
+    except BadInput as error:
+        raise ValueError(str(error)) from error
 
 
 def _ids(jobs: Sequence[JobHandle[Any] | int]) -> list[int]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from gputui.core.job import Job, JobId, Succeeded
+from gputui.core.job import CodeSnapshot, Job, JobId, Succeeded
 from gputui.core.steps import Step, reached
 from gputui.process.watch import NoThread, start_thread
 from gputui.session.errors import NotOurs
@@ -64,6 +64,13 @@ def _describe_repository(top: str) -> str:
     if len(changed) > MOST_FILES:
         lines.append(f"git dirty: and {len(changed) - MOST_FILES} more")
     return "\n".join(lines) + "\n"
+
+
+def _describe_snapshot(code: CodeSnapshot) -> str:
+    if not code.head:
+        return ""
+    changed = f"git dirty: uncommitted changes in snapshot {code.tree}\n" if code.changed else ""
+    return f"git commit: {code.head}\n{changed}"
 
 
 def _git(top: str, *words: str) -> str:
@@ -149,12 +156,13 @@ class InfoWriter:
             job = next(iter(self._pending.values()), None)
         if job is None:
             return False
-        cwd = job.spec.cwd
-        git = self._git.lines(cwd)  # slow, so not done under the lock that the owner may wait for
+        cwd, code = job.spec.cwd, job.spec.code
+        # Slow, so not done under the lock that the owner may wait for.
+        git = self._git.lines(cwd) if code is None else _describe_snapshot(code)
         with self._at_work:
             with self._wake:
                 job = next(iter(self._pending.values()), None)
-                if job is None or job.spec.cwd != cwd:
+                if job is None or (job.spec.cwd, job.spec.code) != (cwd, code):
                     return True
                 del self._pending[job.id]
                 over = self._over.pop(job.id, [])

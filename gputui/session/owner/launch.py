@@ -20,6 +20,7 @@ from gputui.core.steps import Step, reached
 from gputui.engines.protocol import ClusterOptions, Engine, Launch, Report
 from gputui.python.user_code.modules import USER_CODE
 from gputui.session import terminal
+from gputui.session.code_snapshots import in_checkout
 from gputui.session.devices.devices import Devices
 from gputui.session.environment import as_given, captured, cuda_variables, default_variables, job_variables
 from gputui.session.errors import NotOurs
@@ -95,15 +96,19 @@ class Launcher(Struct, eq=False):
         """
         for job in jobs:
             assert job.active is not None
-            try:
-                self.directories.prepare(job, job.active.attempt)
-                held = self.directories.open_if_replaceable(job, job.active.attempt)
-            except (OSError, NotOurs) as error:
-                if isinstance(error, NotOurs):
-                    outcome: events.Outcome = events.NotStarted(f"{error}; then rerun #{job.id}")
-                else:
+            outcome: events.Outcome | None = None
+            if job.spec.snapshot and job.spec.code is None:
+                outcome = events.NotStarted("it has no snapshot of its code; add it again with gputui add --snapshot")
+            else:
+                try:
+                    self.directories.prepare(job, job.active.attempt)
+                    held = self.directories.open_if_replaceable(job, job.active.attempt)
+                except NotOurs as error:
+                    outcome = events.NotStarted(f"{error}; then rerun #{job.id}")
+                except OSError as error:
                     why = f"cannot create its directory: {error.strerror}"
                     outcome = events.NoRoom(why) if error.errno in TEMPORARY_ERRORS else events.NotStarted(why)
+            if outcome is not None:
                 self.report(
                     events.AttemptEnded(job=job.id, attempt=job.active.attempt, outcome=outcome, at=time.time())
                 )
@@ -124,13 +129,16 @@ class Launcher(Struct, eq=False):
             **job_variables(job, placed, self.paths.root, self.directories.directory(job)),
             **job.spec.variables,
         }
+        command, cwd = command_line(job.spec, environment), job.spec.cwd
+        if job.spec.code is not None:
+            command, cwd = in_checkout(self.paths.root, job.spec.code, command), self.paths.root
         return Launch(
             job=job.id,
             attempt=placed.attempt,
-            command=command_line(job.spec, environment),
+            command=command,
             shell=job.spec.shell,
             login_shell=job.spec.login_shell,
-            cwd=job.spec.cwd,
+            cwd=cwd,
             environment=environment,
             out=self.directories.stable_path(files.out),
             err=self.directories.stable_path(files.err) if files.err is not None else None,

@@ -26,6 +26,7 @@ from gputui.core.steps import Step, reached
 from gputui.engines.protocol import EngineFactory, Report, Since, Survivor
 from gputui.gpus.picture import DevicesPicture
 from gputui.process.watch import NoThread, start_thread
+from gputui.session.code_snapshots import Checkouts
 from gputui.session.devices.devices import Devices
 from gputui.session.devices.recording import Recording
 from gputui.session.devices.slot_changes import GpuFile
@@ -158,6 +159,7 @@ class Owner:
                 paths, self.directories, self.store, self.engine, self._report, self.info_writer.note, self.devices
             )
             self.environment = self.launcher.environment
+            self.checkouts = Checkouts(paths.root, lambda: self.scheduler.book, self.loop.call_soon_threadsafe)
             on_read = partial(self.loop.call_soon_threadsafe, self._wake)
             self.results = SessionResults(self.store, self.scheduler, self.directories, self.journal, on_read)
             undo.pop_all()
@@ -176,7 +178,7 @@ class Owner:
                 lambda event: self.submit(Ticket(lambda act: act.handle(event))),
             )
             self.on_turn.append(hang_watch.update)
-            self.on_leaving.append(hang_watch.close)
+            self.on_leaving += [hang_watch.close, self.checkouts.close]
 
     # For other threads
 
@@ -420,6 +422,7 @@ class Owner:
         ended, self._ended = self._ended, []
         for job_id, attempt in ended:
             self.info_writer.note(self.scheduler.book[job_id], over=attempt)
+        self.checkouts.check_ended(job_id for job_id, _ in ended)
 
     def _roll_back(self, before: Savepoint, sources: dict[str, SourceRecord]) -> None:
         """Undo the requests and starts of the turn because they could not be made durable. Orders that end an attempt
@@ -515,6 +518,7 @@ class Owner:
             self.devices.recording.keep_written(self.loop, time.time())
             self._look_around()
             self.results.read_unread()
+            self.checkouts.check_all()
             self._gpu_file = GpuFile(self.loop, lambda: self.scheduler.settings.gpu_file, self._set_slots, self.journal)
         self.loop.run()
 

@@ -40,7 +40,7 @@ from gputui.tui.queue.row_facts import state_words
 from gputui.tui.text import Column, Line, Piece, bar, blank, heading, ljust, table, width_of
 from gputui.tui.theme import Ground, Look, bold
 from gputui.views.failures import error_message, format_gpus
-from gputui.views.format import SIGNS, cut, silence, value_text
+from gputui.views.format import SIGNS, code_words, cut, masked, silence, value_text
 from gputui.views.status import wants_notification
 
 from .base import FullView
@@ -187,6 +187,8 @@ def _facts(subject: Subject) -> Iterator[Fact]:
         yield label, [(plain(value), text)]
     yield "directory", [(plain(details.directory), text)]
     yield "cwd", [(plain(job.spec.cwd), text)]
+    if job.spec.code is not None:
+        yield "code", [(plain(code_words(job.spec.code)), text)]
     newest = job.active.attempt if job.active is not None else job.attempts[-1].number if job.attempts else 0
     if (commit := subject.commits.get(newest)) is not None:
         changed = f" with {counted(commit.changed, 'changed file', 'changed files')}" if commit.changed else ""
@@ -278,9 +280,6 @@ def history_rows(subject: Subject, width: int) -> list[Line]:
 
 # Environments
 
-SECRET = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH")
-MASK = "••••••"
-
 
 def environment_text(environment: Mapping[str, str]) -> Text:
     text = Text()
@@ -301,7 +300,7 @@ def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str
 
 
 def _masked(name: str, value: str) -> str:
-    return MASK if any(word in name.upper() for word in SECRET) else plain(value)
+    return plain(masked(name, value))
 
 
 # Attempts, each followed by its differences from the previous one

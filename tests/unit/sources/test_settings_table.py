@@ -20,6 +20,7 @@ WRITTEN = {
     "checkpoint": "yes", "preempt": "yes", "hold": "yes",
     "outfile": "/logs/a.log", "group": "lr", "shell": "zsh", "login_shell": "yes",
     "wrap": "apptainer exec x.sif", "task": "module:function", "key": "night lr=0.1", "budget": "20 gpu-h",
+    "snapshot": "yes",
 }  # fmt: skip
 
 
