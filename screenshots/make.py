@@ -153,6 +153,8 @@ async def playing(stage: Stage, *, begin: bool = True) -> AsyncIterator[tuple[Gp
         if begin:
             begin_jobs(main, stage, environment)
 
+    if begin:
+        stage.prepare()
     bridge = Bridge(hold)
     bridge.take()
     setup = Setup(Where("lr-sweep", "lab7"), environment, first=first)

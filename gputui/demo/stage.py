@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
 
 from gputui.core.job import JobSpec
+from gputui.gpus import simulated
 from gputui.gpus.hardware import Hardware
 from gputui.gpus.slots import Simulated, slots
 from gputui.session.creation import cpu_jobs
@@ -25,6 +27,7 @@ from gputui.tui.chrome import Where
 from gputui.tui.main_screen import MainScreen
 from gputui.tui.terminal.tty import colours
 
+from .evening import prepare
 from .tour import Tour, guide
 
 GPUS = 4
@@ -69,6 +72,11 @@ class Stage:
     def jobs(self) -> tuple[JobSpec, ...]:
         return specs(drafts(), cwd=str(self.directory), environment="", group="lr-sweep")
 
+    def prepare(self) -> int:
+        """Write the evening before the demo. Return the number of its jobs."""
+        simulated.card = simulated.Card("NVIDIA A100-SXM4-40GB", 40 << 30, 400.0)
+        return prepare(self.session, str(self.directory), time.time())
+
     def fix(self) -> None:
         """Create the missing module, so that the vit jobs succeed."""
         (self.directory / FORGOTTEN).write_text('NAME = "RandAugment"\n')
@@ -101,9 +109,10 @@ def run_demo(stage: Stage, theme: str | None) -> int:
         return OwnedSession(Paths(stage.session), OwnerKind.APP, daemon=False, on_change=on_change)
 
     def on_ready(main: MainScreen) -> None:
-        guide(main, Tour(stage.fix), lambda: main.host.leave(Way.DETACH))
+        guide(main, Tour(stage.fix, first_job), lambda: main.host.leave(Way.DETACH))
         begin_jobs(main, stage, environment)
 
+    first_job = stage.prepare()
     bridge = Bridge(hold)
     bridge.take()
     where = Where("demo", host_name())

@@ -9,13 +9,10 @@ from rich.text import Text
 from textual.widgets import Static
 
 from gputui.core.events import PauseKind
-from gputui.core.job import Active, Waiting
+from gputui.core.job import JobId
 from gputui.core.snapshot import Snapshot
 from gputui.tui.dialogs.ask import Ask, Choice
 from gputui.tui.main_screen import MainScreen
-
-FIRST_JOB = 0
-"""Id of the job under the cursor until the user moves it."""
 
 
 @dataclass
@@ -35,10 +32,6 @@ class TourProgress:
 class TourStep:
     hint: str
     done: Callable[[TourProgress], bool]
-    state: type | None = None
-    """State of the jobs that the hint is about, or None for any state."""
-    elsewhere: str = ""
-    """Hint to show when the cursor is on a job in another state."""
 
 
 def _used(*actions: str) -> Callable[[TourProgress], bool]:
@@ -52,30 +45,24 @@ FAILURE = TourStep(
 BEFORE_FAILURE = "look around: soon the vit jobs will fail, all with one error"
 STEPS = (
     TourStep("j and k move through the queue; the log follows", lambda progress: progress.moved),
-    TourStep("l shows the log full screen; press l again to go back", _used("full_log")),
-    TourStep(
-        "this job is waiting: + raises its priority so it starts next",
-        _used("priority_up", "move_top"),
-        Waiting,
-        "move to a waiting job (j, j, …); + raises its priority",
-    ),
-    TourStep(
-        "this job is running: K kills it, but asks first",
-        _used("kill"),
-        Active,
-        "move to a running job (k, k, …); K kills it, but asks first",
-    ),
+    TourStep("t shows what each GPU did this evening, and who else used it", _used("timeline")),
+    TourStep("= compares the jobs: the best, each parameter, GPU-hours", _used("summary")),
+    TourStep("m m draws the curves of the best jobs, or of those marked with Space", _used("metric")),
     FAILURE,
+    TourStep("F groups failed jobs by error, with what they have in common", _used("failures")),
     TourStep("a adds a job; A adds a sweep, with a preview as you type", _used("add", "sweep")),
-    TourStep("1 focuses the GPUs, 2 the queue, 3 the log; Enter shows details", _used("focus_gpus", "next_pane")),
     TourStep("end of the tour. ? lists all keys, q stops and deletes the demo", lambda progress: False),
 )
 
 
 class Tour:
-    """Chooses the hints. `fix` is called to remove the cause of the errors after they have paused the scheduler."""
+    """Chooses the hints. `fix` is called to remove the cause of the errors after they have paused the scheduler.
 
-    def __init__(self, fix: Callable[[], None]) -> None:
+    `first_job` is the first one of the demo's own jobs, which is under the cursor until the user moves it.
+    """
+
+    def __init__(self, fix: Callable[[], None], first_job: JobId = 0) -> None:
+        self.first_job = first_job
         self.progress = TourProgress()
         self._done: set[TourStep] = set()
         self._fix = fix
@@ -87,16 +74,11 @@ class Tour:
         if progress.paused and not progress.failed:
             self._fix()
         progress.failed = progress.failed or progress.paused
-        progress.moved = progress.moved or cursor not in (None, FIRST_JOB)
+        progress.moved = progress.moved or cursor not in (None, self.first_job)
         self._done |= {step for step in STEPS if step.done(progress)}
         todo = [step for step in STEPS if step not in self._done]
         step = FAILURE if progress.paused and FAILURE in todo else todo[0]
-        job = snapshot[cursor] if cursor is not None and cursor in snapshot else None
-        if step is FAILURE and not progress.paused:
-            text = BEFORE_FAILURE
-        else:
-            fits = step.state is None or (job is not None and isinstance(job.state, step.state))
-            text = step.hint if fits else step.elsewhere
+        text = BEFORE_FAILURE if step is FAILURE and not progress.paused else step.hint
         return f"{len(self._done) + 1}/{len(STEPS)}  {text}"
 
 
@@ -114,12 +96,17 @@ class HintLine(Static):
         self._main = main
         self._tour = tour
         self._shown = ""
+        self._begun = False
 
     def on_mount(self) -> None:
         self.refresh_hint()
         self.set_interval(POLL_INTERVAL, self.refresh_hint)
 
     def refresh_hint(self) -> None:
+        if not self._begun:
+            self._begun = self._main.table.move_to(self._tour.first_job)
+            if not self._begun:
+                return
         hint = self._tour.hint(self._main.snapshot, self._main.table.cursor)
         if hint != self._shown:
             self._shown = hint

@@ -63,7 +63,7 @@ class Training:
         while self.epoch < config.epochs:
             self.epoch += 1
             self._train()
-        print(f"done: best accuracy {self._accuracy(config.epochs):.1%}")
+        print(f"done: best accuracy {self.accuracy(config.epochs):.1%}")
 
     def _train(self) -> None:
         began = time.monotonic()
@@ -72,10 +72,14 @@ class Training:
             self._draw(spent / duration, spent)
             time.sleep(min(REDRAW, duration))
         sys.stderr.write(f"\r{'':<{WIDTH}}\r")
-        loss, accuracy = self._loss(float(self.epoch)), self._accuracy(self.epoch)
+        self.report()
+        self.checkpoint.write_text(str(self.epoch))
+
+    def report(self) -> None:
+        """Print the figures of an epoch."""
+        loss, accuracy = self._loss(float(self.epoch)), self.accuracy(self.epoch)
         on_others = 1.06 * loss + 0.002 * self.epoch
         print(f"epoch {self.epoch}/{self.config.epochs}  loss {loss:.4f}  val_loss {on_others:.4f}  acc {accuracy:.1%}")
-        self.checkpoint.write_text(str(self.epoch))
 
     def _draw(self, fraction: float, spent: float) -> None:
         """Draw a progress bar like tqdm's."""
@@ -92,7 +96,7 @@ class Training:
     def _loss(self, epochs: float) -> float:
         return 0.35 + 4.2 * math.exp(-epochs * (0.22 + self.config.lr)) + self.chance.uniform(-0.03, 0.03)
 
-    def _accuracy(self, epochs: int) -> float:
+    def accuracy(self, epochs: int) -> float:
         return 0.86 * (1 - math.exp(-epochs * (0.25 + self.config.lr / 2))) + self.chance.uniform(0, 0.02)
 
     def _on_sigterm(self, number: int, frame: Any) -> None:

@@ -5,13 +5,24 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 from gputui.core.slots import DeviceKind
 
 from .sample import DeviceSample, Sample, TimedSampler
 
-_TOTAL = 24 * 1024**3
-_LIMIT = 350.0
+
+@dataclass
+class Card:
+    """The model of simulated GPUs."""
+
+    name: str = "Simulated GPU"
+    memory: int = 24 << 30
+    power_limit: float = 350.0
+
+
+card = Card()
+"""The model of every simulated GPU of this process."""
 
 
 def device_key(index: int) -> str:
@@ -27,13 +38,13 @@ def simulated_device(index: int, step: int, busy_for: int, seed: int) -> DeviceS
     return DeviceSample(
         index=index,
         uuid=device_key(index),
-        name="Simulated GPU",
+        name=card.name,
         utilization=load,
-        memory_used=int(_TOTAL * filled),
-        memory_total=_TOTAL,
+        memory_used=int(card.memory * filled),
+        memory_total=card.memory,
         temperature=34 + load // 3 + chance.randint(0, 2),
-        power=round(28 + (_LIMIT - 50) * load / 100 + chance.random() * 10, 1),
-        power_limit=_LIMIT,
+        power=round(28 + (card.power_limit - 50) * load / 100 + chance.random() * 10, 1),
+        power_limit=card.power_limit,
         fan=30 + load // 2,
     )
 

@@ -19,6 +19,7 @@ from gputui.gpus.external_processes import ExternalProcess
 from gputui.gpus.machine import MachineFacts
 from gputui.gpus.picture import DevicePicture, DevicesPicture, SlotState
 from gputui.gpus.sample import DeviceSample, ProcessSample
+from gputui.gpus.simulated import Card
 from gputui.logs.plain import plain
 from gputui.session.devices.slot_changes import stoppable
 from gputui.tui.text import ljust
@@ -160,7 +161,7 @@ def device_name(device: DeviceSample) -> str:
         return f"└ {plain(slice_name[1]) if slice_name else f'{device.mig.gpu_instance}/{device.mig.compute_instance}'}"
     if device.uuid.startswith("CPU-"):
         return "slot"
-    return "simulated" if device.uuid.startswith("SIM-") else short(device.name)
+    return "simulated" if device.name == Card.name else short(device.name)
 
 
 # Actions

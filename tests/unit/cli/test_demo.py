@@ -6,22 +6,27 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from support.core import World, spec
-from support.sessions import GPUTUI, all_pids, environment_of
+from support.sessions import GPUTUI, all_pids, environment_of, owned
 from support.terminal import CTRL_C, RecordedTerminal, recorded
 from support.waiting import PATIENCE, until
 
 from gputui.core.events import Cause, Mode, PauseKind
+from gputui.core.job import StateName
 from gputui.core.scheduler import Scheduler
 from gputui.core.snapshot import Snapshot
 from gputui.demo.stage import FORGOTTEN, Stage, drafts
 from gputui.demo.tour import BEFORE_FAILURE, FAILURE, STEPS, Tour
+from gputui.gpus import simulated
+from gputui.gpus.history import LoadOwner, read_history
+from gputui.session.session_dir import Paths
 
 NARROW = 80
 
@@ -67,6 +72,7 @@ def test_the_demo_pauses_after_its_errors_and_resumes_when_fixed(directory: Path
     with demo(speed=12) as terminal:
         terminal.shows("1/8")
         terminal.shows("● running")
+        terminal.shows("A100 40G")
         terminal.press("j")
         terminal.shows("2/8")
         terminal.shows("same error")
@@ -141,33 +147,19 @@ def paused_by_crashes() -> Snapshot:
 
 
 def test_each_hint_goes_when_its_key_was_used_also_out_of_turn() -> None:
-    tour, calm = Tour(fix=lambda: None), Scheduler().snapshot()
-    assert tour.hint(calm, 0).startswith("1/8")
-    tour.progress.actions.add("priority_up")
-    assert STEPS[1].hint in tour.hint(calm, 1)
-    tour.progress.actions.add("full_log")
-    assert tour.hint(calm, 1) == f"4/8  {STEPS[3].elsewhere}"
-    tour.progress.actions.add("kill")
-    assert BEFORE_FAILURE in tour.hint(calm, 1)
-
-
-def test_a_hint_speaks_of_the_job_under_the_cursor_or_of_the_way_to_one() -> None:
-    world = World("0")
-    world.add(spec("a"), spec("b"))
-    world.place()
-    tour = Tour(fix=lambda: None)
-    tour.progress.actions.add("full_log")
-    snapshot = world.scheduler.snapshot()
-    assert STEPS[2].hint in tour.hint(snapshot, 1), "it waits"
-    assert STEPS[2].elsewhere in tour.hint(snapshot, 0), "it runs"
-    tour.progress.actions.add("priority_up")
-    assert STEPS[3].hint in tour.hint(snapshot, 0)
-    assert STEPS[3].elsewhere in tour.hint(snapshot, 1)
+    tour, calm = Tour(fix=lambda: None, first_job=24), Scheduler().snapshot()
+    assert tour.hint(calm, 24).startswith("1/8")
+    tour.progress.actions.add("summary")
+    assert STEPS[1].hint in tour.hint(calm, 25)
+    tour.progress.actions.add("timeline")
+    assert tour.hint(calm, 25) == f"4/8  {STEPS[3].hint}"
+    tour.progress.actions.add("metric")
+    assert BEFORE_FAILURE in tour.hint(calm, 25)
 
 
 def test_the_numbers_of_the_hints_only_increase() -> None:
     calm, paused = Scheduler().snapshot(), paused_by_crashes()
-    keys = ("full_log", "priority_up", "kill", "add", "focus_gpus")
+    keys = ("timeline", "summary", "metric", "failures", "add")
     for crash_after in range(len(keys) + 1):
         tour = Tour(fix=lambda: None)
         numbers = [tour.hint(calm, 0)[0]]
@@ -190,15 +182,12 @@ def test_the_failure_comes_first_and_is_fixed_once() -> None:
     assert tour.hint(calm, 0) == f"2/8  {STEPS[0].hint}"
     assert FAILURE.hint not in tour.hint(paused, 0), "the tour tells it once"
     tour.hint(calm, 0)
-    tour.progress.actions |= {"full_log", "priority_up", "kill", "add", "focus_gpus"}
+    tour.progress.actions |= {"timeline", "summary", "metric", "failures", "add"}
     assert tour.hint(calm, 1).startswith("8/8")
 
 
 def test_every_hint_fits_a_narrow_terminal() -> None:
-    assert all(
-        len(f" demo 1/8  {hint}") <= NARROW
-        for hint in (*(hint for step in STEPS for hint in (step.hint, step.elsewhere)), BEFORE_FAILURE)
-    )
+    assert all(len(f" demo 1/8  {hint}") <= NARROW for hint in (*(step.hint for step in STEPS), BEFORE_FAILURE))
 
 
 # The fake training runs
@@ -228,3 +217,26 @@ def test_a_vit_job_fails_until_the_missing_file_is_there(tmp_path: Path) -> None
 def test_the_demo_has_forty_jobs_each_once() -> None:
     commands = [draft.command for draft in drafts()]
     assert len(set(commands)) == len(commands) == 40
+
+
+# The evening before
+
+
+def test_the_demo_begins_with_an_evening_of_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulated, "card", simulated.card)
+    stage, now = Stage(str(tmp_path)), time.time()
+    stage.set_up()
+    count = stage.prepare()
+    with owned(Path(stage.session)) as owner:
+        until(lambda: len(owner.snapshot.results) == count, "the logs are read")
+        jobs = list(owner.snapshot)
+        assert [job.id for job in jobs] == list(range(count))
+        assert Counter(job.state.name for job in jobs) == {StateName.SUCCEEDED: count - 1, StateName.FAILED: 1}
+        assert all(now - 5000 < job.attempts[-1].ended < now - 60 for job in jobs)
+        assert all(owner.snapshot.results[job.id]["val_loss"].best < 2.5 for job in jobs)
+    assert _owners_of_the_history(stage) >= set(LoadOwner)
+
+
+def _owners_of_the_history(stage: Stage) -> set[int]:
+    tracks = read_history(Paths(stage.session).history).tracks.values()
+    return {owner for levels in tracks for track in levels for owner in track.figures[1]}
