@@ -74,8 +74,8 @@ class Photographer:
 
     async def running(self) -> None:
         main = self._app.main
-        await self.until(lambda: main.snapshot.count(StateName.SUCCEEDED) >= 2)
-        await self.press("j", "o", "o")
+        await self.until(lambda: main.snapshot.running == 4)
+        await self.until(lambda: main.table.move_to(max(main.snapshot.active)))
         await self.until(lambda: self._seconds_run(main.table.cursor) > 12)
         self.take("main")
 
