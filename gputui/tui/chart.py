@@ -117,6 +117,8 @@ class Chart(NamedTuple):
     """Whether the y axis is logarithmic. This has no effect if a value is not positive."""
     filled: bool = False
     """Whether to fill the area below the curves. Their numbers become the shade, which is higher at the top."""
+    is_small: bool = False
+    """Whether the y axis has only two labels, the lowest and the highest value, so that the curve takes all rows."""
     has_x_scale: bool = True
     margin: int = 0
     """Minimum width of the y scale, so that charts above each other are aligned."""
@@ -148,7 +150,7 @@ def draw_chart(chart: Chart, width: int, height: int) -> list[list[ChartPiece]]:
     rows = height - chart.has_x_scale
     is_zoomed = any(curve.points[0][0] < left for curve in chart.curves if curve.points)
     steep_until = left if is_zoomed or chart.filled else left + (right - left) / 10
-    axis = _y_axis(_value_range(curves, chart, steep_until), rows, log=chart.log)
+    axis = _y_axis(_value_range(curves, chart, steep_until), rows, chart)
     ticks = {row: axis_number(value, axis.step) for row, value in axis.ticks.items()}
     margin = max(chart.margin, *(len(text) + 1 for text in ticks.values()))
     ends = max((cell_len(curve.label) for curve in curves), default=0)
@@ -285,11 +287,14 @@ def _value_range(curves: Sequence[ChartCurve], chart: Chart, start: float) -> tu
     return low, high
 
 
-def _y_axis(span: tuple[float, float], rows: int, *, log: bool) -> _Axis:
+def _y_axis(span: tuple[float, float], rows: int, chart: Chart) -> _Axis:
     low, high = span
     if high - low <= abs(high) * 1e-9:
         low, high = low - (abs(low) * 0.05 or 0.5), high + (abs(high) * 0.05 or 0.5)
-    if log and high > LEAST_FACTOR * low > 0:
+    if chart.is_small:
+        labels = {0: high, rows - 1: low}
+        return _Axis(labels, lambda value: (high - value) / (high - low) * (rows - 1), nice_step((high - low) / 200))
+    if chart.log and high > LEAST_FACTOR * low > 0:
         return _log_axis(low, high, rows)
     low, step, ticks, rows_each = _linear_scale(low, high, rows)
     top = rows - 1 - ticks * rows_each

@@ -222,7 +222,7 @@ def small_chart(data: JobCurves, name: str, cells: int, height: int, *, has_time
     chart = Chart(
         [ChartCurve(points, 0)], data.snapshot.direction(name) is Direction.DOWN, duration_words, silent,
         since=0.0, until=data.seconds, shows=_SHOWN.get(name, ()),
-        filled=is_figure, has_x_scale=has_time, margin=_MARGIN,
+        filled=is_figure, is_small=not is_figure, has_x_scale=has_time, margin=_MARGIN,
     )  # fmt: skip
     lines = chart_pieces(chart, cells - 1, height - 1, looks)
     last = [("", last_value(data, name))]

@@ -150,3 +150,11 @@ def test_a_filled_chart_shows_gaps_as_gaps() -> None:
 def test_only_the_part_between_the_ends_of_the_axis_is_drawn() -> None:
     lines = text(Chart([ChartCurve(FALLING, 0)], since=10, until=20))
     assert lines[-1].split() == ["12", "15", "18"]
+
+
+def test_in_a_small_chart_the_curve_takes_all_rows() -> None:
+    falling = [ChartCurve([(0.0, 9.0), (1.0, 2.5), (10.0, 0.36)], 0)]
+    lines = text(Chart(falling, is_small=True, has_x_scale=False), 40, 4)
+    assert [line[:5].strip() for line in lines][1:3] == ["", ""]
+    assert "0.36" in lines[-1]
+    assert all(any("\u2800" < sign < "\u2900" for sign in line) for line in lines)
