@@ -9,8 +9,9 @@ from support.app import Stage, opened
 
 from gputui.core.job import StateName
 from gputui.gpus.hardware import Hardware
-from gputui.tui.dialogs.ask import Ask, Reading
+from gputui.tui.dialogs.ask import Ask
 from gputui.tui.dialogs.forms import JobForm
+from gputui.tui.dialogs.help import HelpScreen
 
 
 def test_a_file_is_loaded_run_and_shown(
@@ -41,7 +42,7 @@ def test_a_monitor_starts_a_session_when_a_job_is_added(tmp_path: Path, monkeypa
         assert not (tmp_path / "gputui_run").exists(), "looking creates nothing"
         await stage.press("p", "R", "1", "2", "3", "z", "escape")
         await stage.press("?")
-        assert isinstance(stage.screen, Reading)
+        assert isinstance(stage.screen, HelpScreen)
         await stage.press("escape", "a")
         assert isinstance(stage.screen, JobForm)
         await stage.press("escape")
@@ -98,7 +99,7 @@ def test_the_keymap_of_the_settings_is_used_and_an_invalid_one_refused(
 
     async def history(stage: Stage) -> None:
         await stage.press("f5")
-        assert isinstance(stage.screen, Reading)
+        assert isinstance(stage.screen, HelpScreen)
         await stage.press("escape", "q")
 
     assert opened(monkeypatch, tmp_path, history=history) == 0

@@ -54,14 +54,14 @@ async def test_every_change_of_a_waiting_job_is_undone_in_order(stage: Stage) ->
 async def test_reruns_and_added_jobs_are_undone_unless_they_have_started(stage: Stage) -> None:
     failed = (await stage.add("exit 3"))[0]
     await stage.becomes(failed, StateName.FAILED)
-    marker = next(stage.directory.rglob("FAILURE"))
+    await stage.until(lambda: [*stage.directory.rglob("FAILURE")], "its marker is written")
     await stage.command(Pause())
     await stage.go_to(failed)
     await stage.press("r")
     await stage.becomes(failed, StateName.QUEUED)
     await undoes(stage, f"rerun of #{failed}")
     await stage.becomes(failed, StateName.FAILED)
-    assert marker.exists()
+    assert [*stage.directory.rglob("FAILURE")]
 
     await stage.press("a")
     stage.screen.query_one("#field-command", Input).value = LONG
