@@ -99,10 +99,10 @@ def run_daemon(
     if directory not in (None, session_dir.id):
         return 0
     get_ready()
-    vigil = OrphanWatch(paths, starter) if starter is not None else None
+    orphan_watch = OrphanWatch(paths, starter) if starter is not None else None
     lock = _take_lock(paths, wait=wait)
-    if vigil is not None:
-        vigil.end()
+    if orphan_watch is not None:
+        orphan_watch.end()
     if lock is not None and not session_dir.still_at_path():
         return 0
     session_dir.close()

@@ -54,7 +54,7 @@ COLUMNS = (
     Column("host"), Column("gpu", least=12), Column("load", right=True), Column("memory", right=True),
     Column("used by", least=8), Column("sessions", least=12),
 )  # fmt: skip
-FASTEST = 0.5
+SHORTEST_INTERVAL = 0.5
 
 
 def parser(subcommand: str) -> Parser:
@@ -79,8 +79,8 @@ def _pause(written: str) -> float:
         seconds = float(written)
     except ValueError:
         raise ValueError(f"invalid number of seconds: {written!r}") from None
-    if not seconds >= FASTEST:
-        raise ValueError(f"{written} is too short; minimum {FASTEST:g} s")
+    if not seconds >= SHORTEST_INTERVAL:
+        raise ValueError(f"{written} is too short; minimum {SHORTEST_INTERVAL:g} s")
     return seconds
 
 

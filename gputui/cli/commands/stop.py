@@ -24,10 +24,10 @@ from gputui.views.status import StatusWord
 from .scheduler import send
 
 NAP = 0.1
-HEARD_WITHIN = 10.0
+CLUSTER_REPORTS_WITHIN = 10.0
 """Seconds that a cluster has, after the kill time, to report that a job ended."""
-OWNERS_GO_WITHIN = 10.0
-GIVEN_UP = (StateName.HELD, StateName.KILLED, StateName.TIMED_OUT, StateName.LOST)
+OWNER_EXITS_WITHIN = 10.0
+MAY_HAVE_LEFTOVERS = (StateName.HELD, StateName.KILLED, StateName.TIMED_OUT, StateName.LOST)
 """States of jobs that may have leftover processes."""
 
 
@@ -78,7 +78,7 @@ def work(options: Options) -> int:
     except OutOfReach as error:
         say(plain(f"{error}; gputui keeps retrying; to watch: {suggest(options, 'gputui stop')}"))
         return 1
-    given_up = client.ask(Listing(states=list(GIVEN_UP))).jobs
+    given_up = client.ask(Listing(states=list(MAY_HAVE_LEFTOVERS))).jobs
     if status.process is not None:
         try:
             client.ask(Leave(stop=True))  # the owner and its daemon exit
@@ -121,7 +121,7 @@ def is_out_of_reach(status: SessionStatus, jobs: list[ListedJob]) -> bool:
     """Return whether jobs are running in a cluster that has not answered since they should have been killed."""
     if status.engine is EngineName.LOCAL or not status.trouble or not jobs:
         return False
-    return all(job.kill_at is not None and time.time() > job.kill_at + HEARD_WITHIN for job in jobs)
+    return all(job.kill_at is not None and time.time() > job.kill_at + CLUSTER_REPORTS_WITHIN for job in jobs)
 
 
 def job_list(jobs: Sequence[JobId]) -> str:
@@ -137,7 +137,7 @@ def countdown(jobs: list[ListedJob], waited: float) -> str:
 
 def verified(client: Client, status: SessionStatus, leftovers: list[SurvivingProcess], options: Options) -> int:
     """Report whether anything is left after giving the owner some time to exit. Return the exit status."""
-    deadline = time.monotonic() + OWNERS_GO_WITHIN
+    deadline = time.monotonic() + OWNER_EXITS_WITHIN
     while (
         there := [*find_leftover_processes(client.root), *running_scheduler(status.process)]
     ) and time.monotonic() < deadline:

@@ -18,9 +18,9 @@ from gputui.core.snapshot import Snapshot
 from gputui.process.watch import Wakeup
 from gputui.views.status import format_counts
 
-SECOND_THOUGHT = 2.0
+DETACH_WITHIN = 2.0
 """Number of seconds within which a second Ctrl-C detaches."""
-DEAF_FOR = 1.0
+IGNORE_REPEAT_FOR = 1.0
 """Number of seconds within which a second SIGINT is ignored if there is no terminal, because some tools send two."""
 
 
@@ -82,14 +82,14 @@ class LeaveRequests:
         now = time.monotonic()
         since = now - self._interrupted_at if self._interrupted_at is not None else None
         if at_terminal():
-            if since is not None and since < SECOND_THOUGHT:
+            if since is not None and since < DETACH_WITHIN:
                 self._request(WayToLeave.DETACH, 130)
             else:
                 self.menu_wanted = True
                 self._wake()
         elif since is None:
             self._request(WayToLeave.DRAIN, 130)
-        elif since >= DEAF_FOR:
+        elif since >= IGNORE_REPEAT_FOR:
             self._request(WayToLeave.KILL, 130)
         else:
             return

@@ -225,7 +225,7 @@ class OngoingSources:
 
 
 CHUNK = 1 << 16
-OFFERED_EVERY = 0.5
+RETRY_EVERY = 0.5
 """Seconds between retries while the queue cannot be written."""
 MOST_WAITING = 10_000
 """Maximum number of waiting jobs for which reading continues. With more, the full pipe blocks the producer."""
@@ -314,5 +314,5 @@ class StdinReader:
             try:
                 return self._add(batch)
             except (CommitFailed, NotDurable):
-                if self.finish.wait(OFFERED_EVERY):
+                if self.finish.wait(RETRY_EVERY):
                     raise

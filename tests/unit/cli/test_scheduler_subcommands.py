@@ -178,7 +178,7 @@ def test_stop_asks_once_to_end_the_running_jobs_and_then_dismisses_the_daemon(
 def test_stop_names_an_app_that_does_not_exit(
     owner: FakeOwner, gputui: Gputui, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stopping, "OWNERS_GO_WITHIN", 0.0)
+    monkeypatch.setattr(stopping, "OWNER_EXITS_WITHIN", 0.0)
     owner.owner = {"pid": os.getpid(), "kind": "app", "since": 0.0, "version": "1"}
     told = gputui("stop")
     assert told.status == 1
@@ -189,7 +189,7 @@ def test_stop_names_an_app_that_does_not_exit(
 def test_stop_finds_processes_by_the_sessions_token(
     owner: FakeOwner, gputui: Gputui, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stopping, "OWNERS_GO_WITHIN", 0.0)
+    monkeypatch.setattr(stopping, "OWNER_EXITS_WITHIN", 0.0)
     root = Client(str(owner.root)).root
     told_of = {"PATH": os.environ["PATH"], "GPUTUI_RUN": "s.3.1", "GPUTUI_SESSION": root, "GPUTUI_JOB_ID": "3"}
     leftover = subprocess.Popen(["sleep", "600"], env=told_of)
