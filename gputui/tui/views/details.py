@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
@@ -54,8 +55,8 @@ NARROW = 100
 """Number of columns below which facts and charts are on different pages. The key `tab` changes the page."""
 LEAST_FOR_LOG = 12
 """Number of rows that the rest needs in order to show the end of the log."""
-REPAINT_AFTER = 0.1
-"""Seconds to wait for more curves before they are painted."""
+FIRST_REPAINT_AFTER, REPAINT_AFTER = 0.05, 0.5
+"""Seconds to wait for more curves and log lines before they are painted: in the first second of a job, and later."""
 MOST_LOG_LINES = 40
 SHARED = (
     "kill", "suspend", "requeue", "rerun", "hold", "edit", "priority_up", "priority_down", "copy_command", "copy_path",
@@ -99,6 +100,8 @@ class DetailsView(FullView):
         """The stamps of the files when they were read last."""
         self._reading_log = False
         self._repaint: Timer | None = None
+        self._opened_at = time.monotonic()
+        """When the view, or the job in it, was opened."""
         self.remarks = LinesView(id="remarks")
         self.facts = LinesView(id="facts")
         self.between = LinesView(id="between")
@@ -152,7 +155,8 @@ class DetailsView(FullView):
     def _paint_soon(self) -> None:
         """Paint once for all curves that arrive in a short time."""
         if self._repaint is None:
-            self._repaint = self.set_timer(REPAINT_AFTER, self._paint_curves)
+            is_new = time.monotonic() - self._opened_at < 1
+            self._repaint = self.set_timer(FIRST_REPAINT_AFTER if is_new else REPAINT_AFTER, self._paint_curves)
 
     def _paint_curves(self) -> None:
         self._repaint = None
@@ -351,6 +355,7 @@ class DetailsView(FullView):
         self.main.table.move_to(job)
         self.details, self.curves, self._requested, self._first_metric = None, {}, None, 0
         self._log_lines, self._log_stamps, self.facts.top = [], None, 0
+        self._opened_at = time.monotonic()
         self.paint()
 
     def scrolled(self) -> LinesView:
