@@ -205,11 +205,7 @@ def _values(name: str, word: str) -> list[str]:
 
 
 class BadField(ValueError):
-    """The error raised if the text of a field is invalid."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
+    """The error raised if the text of a field is invalid. The message begins with the label of the field."""
 
 
 @dataclass(frozen=True)
@@ -252,7 +248,8 @@ def _parse(name: str, text: str, parser: Callable[[str], Any]) -> Any:
     try:
         return parser(text)
     except ValueError as error:
-        raise BadField(name, str(error)) from None
+        label = next(each.label for each in FIELDS if each.name == name)
+        raise BadField(f"{label}: {error}") from None
 
 
 def _command(written: str) -> str:
@@ -322,8 +319,7 @@ class JobForm(Form[JobSpec | None]):
         try:
             spec = spec_of(self._texts(), self._before)
         except BadField as error:
-            label = next(form_field.label for form_field in FIELDS if form_field.name == error.field)
-            self.show_error(f"{label}: {error}")
+            self.show_error(str(error))
             return None
         self.show_error("")
         return spec

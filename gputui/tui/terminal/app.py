@@ -16,7 +16,6 @@ from textual.app import ReturnType
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
 from textual.filter import LineFilter
-from textual.types import CSSPathType
 
 from gputui.logs.plain import plain
 
@@ -57,23 +56,14 @@ class TerminalApp(CellDiffApp[ReturnType]):
         Binding("ctrl+z", "suspend_process", "Stop", show=False),
     ]
 
-    def __init__(
-        self,
-        driver_class: type[Driver] | None = None,
-        css_path: CSSPathType | None = None,
-        watch_css: bool = False,
-        ansi_color: bool | None = None,
-        *,
-        colours: Colours = Colours.RGB,
-        cell_diff: bool = True,
-    ) -> None:
-        """Create the app. The arguments are those of Textual's App, and `colours` is the result of `tty.colours()`."""
+    def __init__(self, *, colours: Colours = Colours.RGB, cell_diff: bool = True) -> None:
+        """Create the app. `colours` is the result of `tty.colours()`."""
         self.colours = colours
         self._signals: Signals | None = None
         self._last_input = time.monotonic()
         self._last_line = Sanitize()  # one object, since strips cache the results of filters
         few = colours in (Colours.SIXTEEN, Colours.NONE)
-        super().__init__(driver_class, css_path, watch_css, True if few else ansi_color, cell_diff=cell_diff)
+        super().__init__(ansi_color=few or None, cell_diff=cell_diff)
         self._keys = KeyQueue(self, super().on_event)
         self.animation_level = "none"
         if few:

@@ -55,13 +55,13 @@ class CellDiffApp(App[ReturnType]):
     terminal: SafeDriver | None = None
     """The driver, which sets this itself. None if the app runs on another driver, as in tests."""
 
-    def __init__(self, *arguments: Any, cell_diff: bool = True) -> None:
-        """Create the app with the arguments of Textual's App. Without `cell_diff`, Textual's own display is used."""
+    def __init__(self, *, ansi_color: bool | None = None, cell_diff: bool = True) -> None:
+        """Create the app. Without `cell_diff`, Textual's own display is used."""
         self._cell_diff = cell_diff
         self._shadow = Shadow()
         self._frame_skipped = False
         self._display_works = False
-        super().__init__(*arguments)
+        super().__init__(ansi_color=ansi_color)
         self._display_works = self._check_display()
 
     def _check_display(self) -> bool:
