@@ -30,8 +30,8 @@ JOB_FIELDS = ("id", "name", "state", "group", "params", "exit_code", "signal", "
 def parser(subcommand: str) -> Parser:
     parser = Parser(
         subcommand,
-        "Serve a session to a coding agent over MCP, on standard input and output. Needs: pip install 'gputui[mcp]'. "
-        "Every tool returns what the command of the same name prints with --json.",
+        "Serve a session to a coding agent over MCP, on standard input and output. It needs the mcp package "
+        "(pip install mcp). Every tool returns what the command of the same name prints with --json.",
         usage="mcp [--read-only] [--session DIR]",
         examples="claude mcp add gputui -- gputui mcp --session ~/runs\ngputui mcp --read-only",
     )
@@ -44,7 +44,7 @@ def work(options: Options) -> int:
     try:
         import mcp  # noqa: F401  # only to find out whether it is installed
     except ImportError:
-        raise Exit(REFUSED, "gputui mcp needs the mcp package: pip install 'gputui[mcp]'") from None
+        raise Exit(REFUSED, "gputui mcp needs the mcp package in its environment: pip install mcp") from None
     server(options.session, read_only=options.read_only).run("stdio")
     return 0
 
