@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -111,10 +112,11 @@ def test_the_keymap_of_the_settings_is_used_and_an_invalid_one_refused(
 def test_reload_asks_and_applies_changes_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = tmp_path / "jobs.txt"
     jobs.write_text("echo one\n")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
 
     async def history(stage: Stage) -> None:
         await stage.until(lambda: len(stage.snapshot.jobs) == 1, "the job is there")
-        jobs.write_text("echo one\necho two\n")
+        jobs.write_text("echo one\n#: snapshot\necho two\n")
         await stage.press("ctrl+r")
         await stage.until(lambda: isinstance(stage.screen, Ask), "it asks")
         assert len(stage.snapshot.jobs) == 1

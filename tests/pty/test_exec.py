@@ -55,6 +55,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def test_the_command_has_a_terminal_and_its_gpus_and_its_exit_status_is_ours(lab: Home) -> None:
+    (lab.directory / "gputui.toml").write_text("snapshot = true\n")  # does not apply here
     command = "tty; echo GPU $CUDA_VISIBLE_DEVICES; [ -t 0 ] && [ -t 1 ] && [ -t 2 ] && read line && exit $line"
     with execution(lab, command) as terminal:
         terminal.shows("GPU 0")

@@ -85,7 +85,8 @@ def work(options: Options) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         refuse(f"gputui {options.subcommand} needs a terminal; without one: gputui add -- COMMAND")
     config = load()
-    chosen = JobSettings(**{SETTINGS[name].field: getattr(options, SETTINGS[name].field) for name in FLAGS})
+    flags = {SETTINGS[name].field: getattr(options, SETTINGS[name].field) for name in FLAGS}
+    chosen = JobSettings(**flags, snapshot=False)  # an interactive job works on the files themselves
     settings = replace(chosen, priority=INTERACTIVE_PRIORITY) if chosen.priority is None else chosen
     (spec,) = specs(
         [Draft(_command(options))], cwd=os.getcwd(), environment="", group="",

@@ -10,6 +10,7 @@ from textual.screen import ModalScreen
 
 from gputui.core.events import Edit
 from gputui.core.job import JobSpec, Request, Waiting, predicate
+from gputui.session.code_snapshots import with_code
 from gputui.session.devices.slot_changes import device_name
 from gputui.session.loading import (
     ReloadPlan,
@@ -173,7 +174,12 @@ def _ask(main: MainScreen, plan: ReloadPlan) -> None:
 
 
 def _apply(main: MainScreen, plan: ReloadPlan, *, keep_gone: bool) -> None:
-    load = Load(plan.load(), dict(main.host.setup.environment), "reload", RerunRules(rerun_failed=False))
+    try:
+        jobs = with_code(main.bridge.root, plan.load())
+    except BadInput as error:
+        main.say(f"{error}; nothing was changed", grave=True)
+        return
+    load = Load(jobs, dict(main.host.setup.environment), "reload", RerunRules(rerun_failed=False))
 
     def loaded(_: Loaded) -> None:
         removes = [] if keep_gone else plan.removes()
