@@ -25,8 +25,8 @@ from .curves import chart_pieces, points_of, step_label, wants_log
 
 MOST_SIBLINGS = 24
 """Maximum number of siblings to which a job is compared. The nearest in the queue are taken."""
-SEARCHED_SIBLINGS = 400
-"""Number of jobs with results among which siblings are searched for."""
+SEARCHED_SIBLINGS = 200
+"""Number of jobs in both directions of the queue among which siblings are searched for."""
 
 
 def nearest_siblings(job: Job, snapshot: Snapshot, metric: str) -> list[JobId]:
