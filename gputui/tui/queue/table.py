@@ -367,6 +367,9 @@ class QueueTable(ScrollView, can_focus=True):
 
     def _scroll_to_row(self, row: int) -> None:
         self.scroll_to(y=row, animate=False, immediate=True, force=True)
+        if not row and self._pad:  # at the top, nothing has to be kept in place
+            self._pad = 0
+            self._set_height()
 
     def moved_down(self, lines: int) -> None:
         """Scroll to keep rows in place after a banner has moved the pane down, or up if `lines` is negative."""

@@ -8,6 +8,7 @@ from support.app import LONG, Stage, on_stage
 from support.sessions import simulated_slots, spec
 from textual.widgets import Input
 
+from gputui.core.events import Pause
 from gputui.core.job import StateName
 from gputui.session.control.handlers import Details
 from gputui.session.saved_state import load_order, save_order
@@ -126,6 +127,15 @@ async def test_a_long_queue_is_sorted_in_slices_and_the_newest_order_wins(stage:
         stage.table.sort_by("id")
         await stage.until(lambda: stage.table.rows.sort == "id", "it is sorted")
         assert (stage.shown, stage.table.cursor) == ([0, 1, 2], 0)
+
+
+@on_stage()
+async def test_a_short_queue_has_no_scroll_bar_even_after_a_banner_has_appeared(stage: Stage) -> None:
+    await stage.add("train --lr 3", "train --lr 1", hold=True)
+    await stage.command(Pause())
+    await stage.shows("PAUSED  by you")
+    assert stage.table.scroll_offset.y == 0
+    assert not stage.table.show_vertical_scrollbar
 
 
 @on_stage(size=(200, 40))
