@@ -101,7 +101,8 @@ class Photographer:
         await self.press("R")
         self.take("rerun")
         await self.press("enter")
-        await self.until(lambda: self._app.main.snapshot.running == 4)
+        main = self._app.main
+        await self.until(lambda: main.snapshot.mode is Mode.RUNNING and main.snapshot.running == 4)
         await self._pilot.pause(7)  # until what was said has gone, and the bars have moved
 
     async def dialogs(self) -> None:
