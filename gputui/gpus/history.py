@@ -97,6 +97,8 @@ class DeviceHistories(Struct, frozen=True):
     """Time when each warning began, by device and kind of warning."""
     labels: Mapping[str, str] = {}
     """Name of each device as shown to users, such as `GPU 0`."""
+    models: Mapping[str, str] = {}
+    """The model of each device, such as `NVIDIA A100-SXM4-40GB`."""
 
 
 EMPTY = DeviceHistories()
@@ -110,7 +112,7 @@ class HistoryRecorder:
                         for key, tracks in earlier.tracks.items()}  # fmt: skip
         self._taken: float | None = None
         self.warned: dict[str, float] = dict(earlier.warned)
-        self._labels = dict(earlier.labels)
+        self._labels, self._models = dict(earlier.labels), dict(earlier.models)
 
     def observe(self, sample: Sample, shares: Mapping[str, DeviceShare]) -> None:
         """Add a sample unless it has already been added. Devices that did not answer are skipped."""
@@ -119,7 +121,7 @@ class HistoryRecorder:
         self._taken = sample.taken
         for device in sample.devices:
             if device.status is Status.OK and device.utilization is not None:
-                self._labels[device.key] = device.label
+                self._labels[device.key], self._models[device.key] = device.label, device.name
                 share = shares.get(device.key, DeviceShare())
                 total = device.memory_total or 0
                 figures = (device.utilization, share.owner, _part(share.ours, total), _part(share.others, total))
@@ -138,9 +140,8 @@ class HistoryRecorder:
     def frozen(self) -> DeviceHistories:
         """Return an immutable copy of the histories."""
         tracks = {key: tuple(track.frozen() for track in tracks) for key, tracks in self._tracks.items()}
-        return DeviceHistories(
-            tracks, dict(self.warned), {key: self._labels[key] for key in tracks if key in self._labels}
-        )
+        labels, models = ({key: names[key] for key in tracks if key in names} for names in (self._labels, self._models))
+        return DeviceHistories(tracks, dict(self.warned), labels, models)
 
     def forget(self, before: float) -> None:
         """Remove the devices that were last seen before the given time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from enum import StrEnum
 from typing import Protocol
@@ -10,6 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gputui.core.regex import lazy_regex
 from gputui.core.slots import DeviceKind, NodeState
 
 # The nodes of a cluster
@@ -166,6 +168,21 @@ class DeviceSample(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def schedulable(self) -> bool:
         return self.visible and not self.mig_enabled and bool(self.uuid)
+
+
+_NOISE = lazy_regex(
+    r"\b(?:NVIDIA|GeForce|Tesla|Quadro|Graphics|Generation|CPU|Processor|\d+-Core|HBM\d\w*|PCIe?)\b"
+    r"|-?\b(?:SXM\d*|PCIE)\b|\((?:R|TM)\)|@.*$",
+    re.IGNORECASE,
+)
+_MEMORY = lazy_regex(r"(\d+)\s?GB\b")
+
+
+def short_model(name: str) -> str:
+    """Shorten the model of a GPU to the part that distinguishes it from others: `A100 40G`."""
+    bare = _MEMORY.sub(r"\1G", _NOISE.sub(" ", name))
+    joined = re.sub(r"\s*-\s*-?\s*", "-", " ".join(bare.split())).strip("- ")
+    return re.sub(r"-(\d+G)$", r" \1", joined) or name
 
 
 class HostSample(Struct, frozen=True):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os.path
-import re
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 
@@ -18,7 +17,7 @@ from gputui.core.snapshot import Snapshot
 from gputui.gpus.external_processes import ExternalProcess
 from gputui.gpus.machine import MachineFacts
 from gputui.gpus.picture import DevicePicture, DevicesPicture, SlotState
-from gputui.gpus.sample import DeviceSample, ProcessSample
+from gputui.gpus.sample import DeviceSample, ProcessSample, short_model
 from gputui.gpus.simulated import Card
 from gputui.logs.plain import plain
 from gputui.session.devices.slot_changes import stoppable
@@ -138,20 +137,12 @@ def program(command: str | None) -> str:
 
 # Names
 
-_NOISE = lazy_regex(
-    r"\b(?:NVIDIA|GeForce|Tesla|Quadro|Graphics|Generation|CPU|Processor|\d+-Core|HBM\d\w*|PCIe?)\b"
-    r"|-?\b(?:SXM\d*|PCIE)\b|\((?:R|TM)\)|@.*$",
-    re.IGNORECASE,
-)
-_MEMORY = lazy_regex(r"(\d+)\s?GB\b")
 _SLICE = lazy_regex(r"MIG\s+(\S+)")
 
 
 def short(name: str) -> str:
     """Shorten the name of a GPU to the part that distinguishes it from others."""
-    bare = _MEMORY.sub(r"\1G", _NOISE.sub(" ", plain(name)))
-    joined = re.sub(r"\s*-\s*-?\s*", "-", " ".join(bare.split())).strip("- ")
-    return re.sub(r"-(\d+G)$", r" \1", joined) or plain(name)
+    return short_model(plain(name))
 
 
 def device_name(device: DeviceSample) -> str:
