@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from html import escape
+from math import prod
 from typing import Any
 from urllib.parse import quote
 
@@ -17,18 +19,23 @@ from msgspec import Struct, to_builtins
 from gputui.cli.command import find_session
 from gputui.cli.output import JSON, Exit, out, print_answer, refuse
 from gputui.cli.parser import Options, Parser
-from gputui.core.amounts import gpu_time
-from gputui.core.job import FAILURES, Attempt, Job, Placed
+from gputui.core.amounts import HOUR, gpu_time
+from gputui.core.job import FAILURES, Attempt, Job, JobId, Placed
+from gputui.core.results import Direction
 from gputui.core.slots import NO_GPU
 from gputui.gpus.history import DeviceHistories, LoadOwner, between, read_history
+from gputui.gpus.sample import short_model
 from gputui.logs.plain import plain
 from gputui.session.client import Client
 from gputui.session.messages import Curves, Follow, ListedJob, Listing
 from gputui.session.owner.requests import SummaryQuestion
 from gputui.session.session_dir import Paths, session_name
+from gputui.sources.sweep import pattern_of, with_field
+from gputui.views.consumption import Consumption
 from gputui.views.format import result_text
-from gputui.views.results_table import scale_of
-from gputui.views.summary import Summary, ended_at, format_job, headline
+from gputui.views.heat_map import around
+from gputui.views.results_table import compared, scale_of
+from gputui.views.summary import Summary, ended_at, format_job, format_result, headline
 from gputui.views.timeline import places_of_attempt
 
 MOST_ROWS = 5000
@@ -52,7 +59,7 @@ ANSWERS = {"report": ReportAnswer}
 def parser(subcommand: str) -> Parser:
     parser = Parser(
         subcommand,
-        "Write a self-contained HTML page: summary, sortable job table, curves, timeline, failures.",
+        "Write a self-contained HTML page: best job, heat map, curves, sortable job table, timeline, failures, energy.",
         usage="report [-o PAGE.html] [--metric NAME]",
         examples="gputui report\ngputui report -o sweep.html --metric 'val_acc max'",
     )
@@ -124,6 +131,7 @@ def page_data(client: Client, page: str, wanted: str = "") -> dict[str, Any]:
         "headline": plain(headline(summary)),
         "when": ended_at(summary, now),
         "facts": _facts(summary),
+        "answer": _answer(summary, jobs),
         "metric": {"name": plain(metric.name), "direction": metric.direction} if metric is not None else None,
         "params": [{"name": plain(column.name), "title": plain(column.title)} for column in summary.table.columns],
         "others": [plain(name) for name in summary.table.others],
@@ -132,27 +140,100 @@ def page_data(client: Client, page: str, wanted: str = "") -> dict[str, Any]:
         "left_out": max(0, len(jobs) - MOST_ROWS),
         "effects": _clean(to_builtins(summary.effects)),
         "scale": scale_of(summary.effects),
+        "maps": _maps(summary, jobs),
         "noise": summary.noise,
         "failures": _failures(summary),
         "curves": _curves(client, summary),
         "bars": _bars(client, [job.id for job in jobs], histories.labels),
         "load": _load(histories, summary),
+        "names": {
+            plain(label): short_model(plain(histories.models.get(key, ""))) for key, label in histories.labels.items()
+        },
         "devices": [
-            {"label": _label(device.device, histories.labels), "jobs": device.jobs, "share": device.share}
+            {"label": _label(device.device, histories.labels), "jobs": device.jobs, "busy": device.busy,
+             "share": device.share}
             for device in summary.devices
         ],
-    }
+        "users": [{"name": plain(user), "seconds": seconds} for user, seconds in summary.external_processes],
+        "groups": [
+            {"name": plain(group.group), "jobs": group.jobs, "used": _used(group.used)} for group in summary.groups
+        ],
+    }  # fmt: skip
 
 
 def _facts(summary: Summary) -> dict[str, Any]:
     names = (
-        "succeeded", "failed", "killed", "skipped", "running", "waiting", "total", "gpu_seconds", "median", "paused",
-        "wall", "busy", "began",
+        "succeeded", "failed", "killed", "running", "waiting", "total", "paused", "wall", "busy", "began", "runs",
     )  # fmt: skip
     return {name: getattr(summary, name) for name in names} | {
         "gpu_time": gpu_time(summary.gpu_seconds) if summary.gpu_seconds else "",
+        "energy": summary.used.energy_text,
+        "kwh": summary.used.kwh,
         "ran_on": summary.device_words(),
     }
+
+
+def _used(used: Consumption) -> str:
+    return " · ".join(filter(None, (gpu_time(used.gpu_hours * HOUR), used.energy_text)))
+
+
+def _answer(summary: Summary, jobs: list[ListedJob]) -> dict[str, str]:
+    """Return what the session found out, in sentences, and the command of the best job."""
+    table, more = summary.table, []
+    if not summary.best or table.metric is None or table.metric.direction is Direction.UNKNOWN:
+        return {"first": plain(headline(summary)), "more": "", "command": ""}
+    best = summary.best[0]
+    first = f"Best: {format_job(best, table)}, {table.metric.name} {format_result(best.best, table)}"
+    if best.step is not None:
+        first += f" at {best.step:g}"
+    for effect in summary.effects[:1]:
+        by_median = sorted(
+            effect.values, key=lambda value: value.median, reverse=table.metric.direction is Direction.UP
+        )
+        good, bad = by_median[0], by_median[-1]
+        more.append(
+            f" {effect.title}={good.value} is {format_result(abs(good.median - bad.median), table)} better than"
+            f" {bad.value} (medians of {good.count} and {bad.count} jobs)."
+        )
+    for group in summary.failures[:2]:
+        common = f", all {group.common.parameters_text}" if group.common.parameters_text else ""
+        more.append(f" {group.count} failed{common}: {group.message}.")
+    command = next(job.command for job in jobs if job.id == best.job)
+    return {"first": plain(f"{first}."), "more": plain("".join(more)), "command": plain(command)}
+
+
+def _maps(summary: Summary, jobs: list[ListedJob]) -> list[dict[str, Any]]:
+    """Return the heat maps. Each cell has the command of a finer sweep around it."""
+    commands = {job.id: job.command for job in jobs}
+    succeeded = compared(summary.table)
+    maps: list[dict[str, Any]] = []
+    for heat_map in summary.maps:
+        rows, columns = heat_map.rows, heat_map.columns
+        best: dict[tuple[str | None, str | None], JobId] = {}
+        for row in succeeded:
+            best.setdefault((row.params.get(rows.name), row.params.get(columns.name)), row.job)
+        cells = []
+        for at_row, row_value in enumerate(rows.values):
+            for at_column, column_value in enumerate(columns.values):
+                job = best.get((row_value, column_value))
+                values = {rows.name: around(rows, at_row), columns.name: around(columns, at_column)}
+                cell = to_builtins(heat_map.cells[at_row][at_column])
+                cells.append(cell | {"job": job, **_sweep(commands.get(job, "") if job is not None else "", values)})
+        width = len(columns.values)
+        by_row = [cells[start : start + width] for start in range(0, len(cells), width)]
+        maps.append(_clean(to_builtins(heat_map)) | {"cells": by_row})
+    return maps
+
+
+def _sweep(command: str, values: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    """Return the command that adds a sweep with these values, or an empty one if they are not in the job's command."""
+    pattern: str | None = pattern_of(command)
+    for name in values:
+        pattern = with_field(pattern, name) if pattern else None
+    if not pattern:
+        return {"sweep": "", "jobs": 0}
+    words = ["gputui", "sweep", pattern, *(word for name in values for word in ("-p", name, *values[name])), "--add"]
+    return {"sweep": plain(shlex.join(words)), "jobs": prod(map(len, values.values()))}
 
 
 def _rows(summary: Summary, jobs: list[ListedJob], page: str, labels: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -172,6 +253,7 @@ def _rows(summary: Summary, jobs: list[ListedJob], page: str, labels: Mapping[st
                 "name": plain(job.name),
                 "command": plain(job.command),
                 "state": job.state,
+                "failed": job.state in FAILURES,
                 "ok": row.counts if row is not None else job.state not in FAILURES,
                 "params": [plain(job.params.get(name, "")) for name in names],
                 "best": row.best if row is not None else None,
@@ -179,7 +261,9 @@ def _rows(summary: Summary, jobs: list[ListedJob], page: str, labels: Mapping[st
                 "last": row.last if row is not None else None,
                 "step": row.step if row is not None else None,
                 "beside": [row.beside.get(name) if row is not None else None for name in summary.table.others],
+                "trend": list(row.trend) if row is not None else [],
                 "seconds": seconds,
+                "wh": row.used.kwh * 1000 if row is not None and row.used.kwh is not None else None,
                 "gpus": ",".join(_label(gpu, labels).removeprefix("GPU ") for gpu in job.gpus if gpu != NO_GPU),
                 "end": plain(job.end or ""),
                 "note": plain(job.note),
@@ -245,14 +329,16 @@ def _bars(client: Client, ids: list[int], labels: Mapping[str, str]) -> list[dic
 def _attempts(job: Job, labels: Mapping[str, str]) -> list[dict[str, Any]]:
     bars = [
         {"job": job.id, "slot": _label(place, labels), "from": past.started, "to": past.ended,
-         "bad": past.end.name in FAILURES, "mean": past.usage.gpu_mean if past.usage is not None else None}
+         
+         "end": "failed" if past.end.name in FAILURES else past.end.name,
+         "mean": past.usage.gpu_mean if past.usage is not None else None}
         for past in job.attempts
         for place in _ran_on(past)
     ]  # fmt: skip
     if job.active is not None:
         since = job.active.since
         bars += [
-            {"job": job.id, "slot": _label(place, labels), "from": since, "to": None, "bad": False, "mean": None}
+            {"job": job.id, "slot": _label(place, labels), "from": since, "to": None, "end": "", "mean": None}
             for place in _ran_on(job.active)
         ]
     return bars

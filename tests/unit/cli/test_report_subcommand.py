@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import time
@@ -57,11 +58,15 @@ class Page:
                 return answer
             self._note(told)
 
-    def open(self, url: str) -> None:
+    def open(self, url: str, width: int = 0) -> None:
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Runtime", "Log", "Network", "Page"):
             self.ask(f"{domain}.enable")
+        if width:
+            self.ask(
+                "Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=width < 600
+            )
         self.ask("Page.navigate", url=url)
         deadline = time.monotonic() + PATIENCE
         while self.value("document.documentElement?.dataset.ready") != "yes":
@@ -149,7 +154,7 @@ def test_job_output_cannot_break_the_page(page: Path) -> None:
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
 def test_it_sorts_and_filters_in_a_browser_without_complaint_and_without_a_network(page: Path, tmp_path: Path) -> None:
-    ids = "[...document.querySelectorAll('#results tbody tr')].map(row => row.children[0].textContent)"
+    ids = "[...document.querySelectorAll('#results tbody tr')].map(row => row.dataset.id)"
     click = "[...document.querySelectorAll('#results th')].find(head => head.textContent === '{}').click()"
     typed = "(() => {{ const box = document.getElementById('filter'); box.value = '{}'; "
     typed += "box.dispatchEvent(new Event('input')); }})()"
@@ -166,7 +171,7 @@ def test_it_sorts_and_filters_in_a_browser_without_complaint_and_without_a_netwo
         assert chromium.value(ids) == ["3"]
         assert chromium.value("document.querySelectorAll('img').length") == 0
         assert EVIL in chromium.value("document.querySelector('.failure code').textContent")
-        assert chromium.value("document.querySelectorAll('svg polyline').length") == 3, "a curve for each that has one"
+        assert chromium.value("document.querySelectorAll('.curve').length") == 6, "two metrics of three jobs"
         link = chromium.value("document.querySelector('#results a').href")
         assert Path(link.removeprefix("file://")).exists()
         chromium.value("document.getElementById('theme').click()")
@@ -175,19 +180,17 @@ def test_it_sorts_and_filters_in_a_browser_without_complaint_and_without_a_netwo
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
-@pytest.mark.parametrize("width", [400, 1200])
+@pytest.mark.parametrize("width", [400, 1280, 1920])
 def test_everything_can_be_read_on_a_phone_and_on_a_desk(page: Path, tmp_path: Path, width: int) -> None:
     texts = "[...document.querySelectorAll('svg')].flatMap((drawn, n) => [...drawn.querySelectorAll('text')].map("
     texts += "text => { const at = text.getBoundingClientRect(); return {n, text: text.textContent, left: at.left, "
     texts += "right: at.right, top: at.top, bottom: at.bottom}; }))"
     with browser(tmp_path) as chromium:
-        chromium.open(page.as_uri())
+        chromium.open(page.as_uri(), width)
         chromium.ask("Emulation.setLocaleOverride", locale="en-US")
-        chromium.ask(
-            "Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=width < 600
-        )
         until(lambda: chromium.value("innerWidth") == width, "it is as wide")
-        until(lambda: chromium.value("document.querySelector('svg[role=img]').clientWidth") > width - 60, "it is drawn")
+        drawn = "Math.max(...[...document.querySelectorAll('svg[role=img]')].map(each => each.clientWidth))"
+        until(lambda: chromium.value(drawn) > min(width, 1600) - 60, "it is drawn")
         assert chromium.value("document.documentElement.scrollWidth") <= width, "nothing hangs over"
         found = chromium.value(texts)
         assert len(found) > 10
@@ -199,12 +202,72 @@ def test_everything_can_be_read_on_a_phone_and_on_a_desk(page: Path, tmp_path: P
             apart |= one["bottom"] <= other["top"] + 3 or other["bottom"] <= one["top"] + 3
             assert apart or one["n"] != other["n"], f"{one['text']} lies over {other['text']}"
         rows = "[...document.querySelectorAll('#results tr')].map(row => row.clientHeight)"
-        assert max(chromium.value(rows)) < 40, "a row is a line; the table scrolls"
+        assert max(chromium.value(rows)) < (60 if width < 600 else 40), "one line for each job, two on a phone"
+        table = "(() => { const box = document.querySelector('.wide'); return box.scrollWidth - box.clientWidth; })()"
+        assert chromium.value(table) <= 0, "the table does not scroll sideways"
         shown = chromium.value("document.body.innerText")
         assert not re.search(r"\d [AP]M\b", shown), "24 hours everywhere"
         ticks = [float(each["text"]) for each in found if re.fullmatch(r"-?[\d.]+", each["text"])]
         assert {1.0, 1.5, 2.0, 3.0} & set(ticks)
         assert all(abs(tick * 40 - round(tick * 40)) < 1e-9 for tick in ticks), f"not round: {ticks}"
+        assert chromium.complaints == []
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page of twelve jobs: three learning rates, two batch sizes and two seeds."""
+    directory = tmp_path_factory.mktemp("sweep")
+    session = Session(directory)
+    (directory / "train.py").write_text(
+        "import sys\nlr, bs, seed = map(float, sys.argv[2::2])\nfor epoch in range(1, 5):\n"
+        "    print(f'epoch {epoch}/4 val_loss: {lr + bs / 640 + seed / 100 + 1 / epoch:.4f} acc {20 * epoch}%')\n"
+    )
+    grid = itertools.product((0.1, 0.2, 0.4), (32, 64), (0, 1))
+    jobs = [f"python3 train.py --lr {lr} --bs {bs} --seed {seed}" for lr, bs, seed in grid]
+    session.run(session.write(*jobs), gpus="sim:2")
+    made = directory / "page.html"
+    session.call("report", "-o", str(made))
+    return made
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+@pytest.mark.parametrize("width", [400, 1280])
+def test_the_answer_is_followed_by_charts_that_respond(sweep: Path, tmp_path: Path, width: int) -> None:
+    with browser(tmp_path) as chromium:
+        chromium.open(sweep.as_uri(), width)
+        answer = chromium.value("document.querySelector('.answer').innerText")
+        assert "Best: #0" in answer
+        assert "python3 train.py --lr 0.1 --bs 32 --seed 0" in answer
+        assert "lr=0.1 is 0.3000 better than 0.4 (medians of 4 and 4 jobs)" in answer
+
+        cells = "[...document.querySelectorAll('.heat td')].map(cell => cell.innerText.replace(/\\s+/g, ' '))"
+        assert chromium.value(cells)[-2:] == ["★ 0.4050 n 2", "0.4550 n 2"]
+        chromium.value("document.querySelector('.heat td button').click()")
+        chosen = chromium.value("document.querySelector('.sweep pre').textContent")
+        assert shlex.split(chosen)[:3] == ["gputui", "sweep", "python3 train.py --lr {lr} --bs {bs} --seed 0"]
+
+        rows = "document.querySelectorAll('#results tbody tr').length"
+        assert chromium.value(rows) == 10
+        chromium.value("document.getElementById('more').click()")
+        assert chromium.value(rows) == 12
+        if width < 600:
+            sort = "(() => { const box = document.querySelector('[aria-label=\"sort by\"]'); box.value = '{}'; "
+            chromium.value(sort.replace("{}", "0") + "box.dispatchEvent(new Event('change')); })()")
+            assert chromium.value("document.querySelector('#results tbody tr').innerText").startswith("★ #0 lr=0.1")
+
+        at = chromium.value(
+            "(() => { const chart = document.querySelector('.chart'); chart.scrollIntoView(); "
+            "const at = chart.getBoundingClientRect(); return [at.left + at.width / 2 - 40, at.top + 100]; })()"
+        )
+        chromium.ask("Input.dispatchMouseEvent", type="mouseMoved", x=at[0], y=at[1])
+        place = ".legend" if width < 600 else ".box:not([hidden])"
+        shown = chromium.value(f"[...document.querySelectorAll('{place} .key b')].map(each => each.textContent)")
+        assert len(shown) == 12, "two metrics of six jobs"
+        assert shown[0] == "0.6500", "the best job at epoch 2"
+        curves = "document.querySelectorAll('.curve').length"
+        before = chromium.value(curves)
+        chromium.value("document.querySelector('#results tr[data-curve=true]').click()")
+        assert chromium.value(curves) == before - 2
         assert chromium.complaints == []
 
 
@@ -225,7 +288,9 @@ def test_cards_are_called_by_their_number_and_the_load_of_others_is_theirs(page:
     for second in range(3):
         recorder.observe(Sample(kind=DeviceKind.GPU, taken=began + second, devices=tuple(cards)), shares)
     write_history(Paths(str(root)).history, recorder.frozen())
-    tracks = _contents(_report(root, "-").stdout)["load"]["tracks"]
+    contents = _contents(_report(root, "-").stdout)
+    assert contents["names"] == {"GPU 0": "RTX 3090", "GPU 1": "RTX 3090"}
+    tracks = contents["load"]["tracks"]
     assert [track["label"] for track in tracks] == ["GPU 0", "GPU 1"]
     assert [any(track["others"]) for track in tracks] == [False, True]
 
