@@ -13,7 +13,7 @@ from gputui.session.config import load, user_file
 from gputui.session.messages import Commands
 
 PATIENCE = 30
-TEST = "gputui: test notification; pauses after errors, the end of all jobs and marked jobs look like this"
+TEST = "gputui: test notification: you will get one like this when the queue pauses after errors, when all jobs have ended, or when a marked job ends"
 
 
 ANSWERS = {"notify": ChangedJobs}
