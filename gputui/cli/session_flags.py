@@ -49,8 +49,8 @@ examples:
   gputui run --gpus 0,0,1 jobs.txt          two jobs at a time on GPU 0, one on GPU 1
   gputui run --gpus [0,1],[2,3] jobs.txt    two GPUs per job
   gputui run --gpus cpu:4 < jobs.txt        four at a time, without a GPU
-  tail -f queue | gputui run --gpus 0 1     run commands as they arrive
   gputui run --dry-run jobs.txt             show which jobs would run, where and when
+  tail -f queue | gputui run --gpus 0 1     run commands as they arrive
   gputui run --follow queue                 the same, but remembers how far it has read
   gputui run --job_yielder gen.py           run the jobs that gen.py's yielder() yields, on demand
 

@@ -44,7 +44,7 @@ Terms:
 What stops, and how to undo it:
 
   paused      no new jobs start; running jobs continue                   pause, resume     p
-  draining    no new jobs start; running jobs finish                     drain, resume     (d: one GPU)
+  draining    paused as soon as the running jobs have ended              drain, resume     (d: one GPU)
   held        one waiting job may not start                              hold, release     h
   suspended   a running job is frozen; it keeps its GPU memory           suspend, continue S
   requeued    a running job is stopped and put back in the queue         requeue           B

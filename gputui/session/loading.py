@@ -463,8 +463,8 @@ def describe_reload(plan: ReloadPlan, limit: int, *, keep_gone: bool = False) ->
     fate = "stays" if keep_gone else "will be removed"
     lines += limited([f"- #{job.job} {job.command}: gone, {WORDS[job.state]}, {fate}" for job in waiting], "gone")
     over = len(plan.gone) - len(waiting)
-    ran = "job no longer in the files has" if over == 1 else "jobs no longer in the files have"
-    lines += [f"= {over} {ran} already run (kept)"] if over else []
+    gone = "job that has already run is" if over == 1 else "jobs that have already run are"
+    lines += [f"= {over} {gone} no longer in the files (kept)"] if over else []
     kept_words = ", ".join(f"{count} {word}" for word, count in by_word(plan.kept).items())
     lines += [f"= {kept_words} (kept)"] if kept_words else []
     return [plain(line) for line in lines]

@@ -384,7 +384,10 @@ def _effects(summary: Summary) -> list[str]:
     for effect in summary.effects:
         lines += ["", *_effect(effect, summary.table, scale)]
     if summary.noise is not None:
-        lines += ["", f"between seeds: {format_result(summary.noise, summary.table)} apart (median)"]
+        lines += [
+            "",
+            f"runs that differ only in their seed: {format_result(summary.noise, summary.table)} apart (median)",
+        ]
     return lines
 
 

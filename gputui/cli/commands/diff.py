@@ -106,7 +106,7 @@ def _describe(found: JobsDiff, before: ShownJob, after: ShownJob, fmt: OutputFor
         lines += [f"  {plain(name)}: {_shown(old)} → {_shown(new)}" for name, (old, new) in changes.items()]
     missing = [f"#{job.id}" for job in (before, after) if job.spec.code is None]
     if missing:
-        lines.append(f"code: {' and '.join(missing)} had no --snapshot")
+        lines.append(f"code: {' and '.join(missing)} added without --snapshot")
     elif found.code:
         lines += ["code:", *(_painted(line, fmt) for line in found.code.splitlines())]
     else:

@@ -55,8 +55,8 @@ def parser(subcommand: str) -> Parser:
     parser = Parser(
         subcommand,
         f"Run {'your shell' if shell else 'a command'} in this terminal as a job of the session. It starts before "
-        "ordinary jobs, but stops none, and gets its GPUs like any job. Without --keep it ends with this terminal. The "
-        "exit status is the command's.",
+        "other waiting jobs, does not stop running ones, and is given GPUs like any other job. Without --keep it ends "
+        "with this terminal. The exit status is the command's.",
         usage="shell [options]" if shell else "exec [options] -- COMMAND …",
         examples="gputui shell --gpus 1 --memory 20G"
         if shell

@@ -32,8 +32,8 @@ def parser(subcommand: str) -> Parser:
         "Print a command for each combination of parameters, in random order, or add them as jobs. The "
         "pattern uses Python's format syntax: {lr} inserts a value as is, {lr!q} quotes it for the "
         "shell, {{ and }} are literal braces. The same seed gives the same order. Job options need "
-        "--add; --name, --outfile and --key are patterns too: 'lr{lr}', 'logs/{lr}.log'. The parameters are "
-        "appended to a --key without braces, so that the same sweep can be added again without doubling a job.",
+        "--add; --name, --outfile and --key are patterns too: 'lr{lr}', 'logs/{lr}.log'. If --key "
+        "has no braces, the parameters are appended to it, so that adding the same sweep again adds no duplicates.",
         usage="sweep PATTERN -p NAME VALUE … [-r NAME RANGE …] [--n-samples N] [--seed S] [--add [options]]",
         examples="gputui sweep 'python train.py --lr {lr} --bs {bs}' -p lr 0.1 0.01 -p bs 32 64 | gputui run\n"
         "gputui sweep 'python train.py --lr {lr}' -r lr log:1e-5:1e-1:5 --add --project lr\n"

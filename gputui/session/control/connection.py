@@ -74,7 +74,7 @@ class Connection:
         """
         body = encode_request(request, request_id or fresh_id())
         if len(body) > LARGEST_FRAME:
-            raise ClientError("request too large; add jobs in parts")
+            raise ClientError("request too large; add the jobs in smaller batches")
         try:
             unsent = memoryview(frame(body))
             while unsent:

@@ -141,7 +141,7 @@ ACTIONS = (
            "previous tab"),
     _shows(Part.QUEUE, "sort", "s", "Sort", display.sort, "sort by a column; s s: queue order"),
     _shows(Part.LOG, "follow", "f", "Follow", lambda main: main.log_pane.follow(not main.log_pane.following),
-           "follow the end of the log, or stop"),
+           "start or stop following the log"),
     _shows(Part.LOG, "stream", "o", "OUT/ERR", lambda main: main.log_pane.cycle_stream(), "OUT, ERR or both"),
     _shows(Part.LOG, "wrap", "w", "Wrap", display.wrap, "wrap long lines"),
     _shows(Part.LOG, "next_match", "n", "Next", lambda main: main.log_pane.search_next(), "next match"),
@@ -250,9 +250,9 @@ MOVING = (
     ("PgDn", "a page down; PgUp: a page up"),
 )
 TAKEN_KEYS = (
-    (":", "palette, where the terminal takes ^p or F1"),
-    ("PgDn", "where it takes ^d or ^u; also PgUp"),
-    ("F2 F3", "in the sweep form, where it takes ^s or ^t"),
+    (":", "palette, if the terminal takes ^p or F1"),
+    ("PgDn", "and PgUp, if it takes ^d or ^u"),
+    ("F2 F3", "in the sweep form, if it takes ^s or ^t"),
     (": name", "runs any action without its key"),
 )
 """Other keys for those that some terminals take for themselves, such as ^p and F1 in VS Code."""

@@ -306,7 +306,7 @@ def test_diff_compares_code_parameters_settings_and_environment(project: Project
     answer = json.loads(project("diff", "0", "1", "--json").stdout)
     assert answer["environment"]["API_TOKEN"] == ["••••••", "••••••"]
     assert answer["code"].startswith("diff --git a/exp/train.py b/exp/train.py\n")
-    assert "code: #2 had no --snapshot" in project("diff", "0", "2").stdout
+    assert "code: #2 added without --snapshot" in project("diff", "0", "2").stdout
     assert project("diff", "0", "0").stdout.endswith("code: the same\n")
     assert "name two jobs: gputui diff 12 15" in project("diff", "0", status=2).stderr
 

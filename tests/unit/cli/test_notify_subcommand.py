@@ -21,7 +21,7 @@ def test_the_test_gives_the_message_to_the_users_command(gputui: Gputui, tmp_pat
     done = gputui("notify", "--test")
     assert done.status == 0
     assert "bell = false" in done.out
-    assert "pauses after errors, the end of all jobs and marked jobs look like this" in (tmp_path / "told").read_text()
+    assert "you will get one like this when the queue pauses after errors" in (tmp_path / "told").read_text()
 
 
 def test_a_failing_or_missing_notify_command_is_reported(gputui: Gputui) -> None:

@@ -53,7 +53,7 @@ def test_results_and_summary_of_a_sweep(swept: Session) -> None:
     text = swept.call("summary").stdout
     assert text.startswith("DONE, 2 ✗  10 ok · 2 failed")
     assert "by lr" in text
-    assert "between seeds: 0.01" in text
+    assert "runs that differ only in their seed: 0.01" in text
     summed = json.loads(swept.call("summary", "--json").stdout)
     assert (summed["succeeded"], summed["failed"], summed["best"][0]["id"]) == (10, 2, 4)
     assert "median val_loss by lr × model" in text
