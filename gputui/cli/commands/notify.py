@@ -13,9 +13,10 @@ from gputui.session.config import load, user_file
 from gputui.session.messages import Commands
 
 PATIENCE = 30
-TEST = "gputui: test notification: you will get one like this when the queue pauses after errors, "
+TEST = (
+    "gputui: test notification: you will get one like this when the queue pauses after errors, "
     "when all jobs have ended, or when a marked job ends"
-
+)
 
 ANSWERS = {"notify": ChangedJobs}
 
