@@ -29,7 +29,7 @@ PRIVATE_MODE = 0o040000
 LONGEST_REQUEST = 20.0
 """Seconds after which a request that waits for an event is repeated."""
 WITHOUT_OWNER = 2.0
-"""Seconds between requests for events while no scheduler runs. Each of them briefly takes the session's lock."""
+"""Seconds between requests for events while no scheduler runs. Each request briefly takes the session's lock."""
 SILENT = 5.0
 """Seconds to wait for a silent owner before a read-only request is answered without it."""
 
@@ -75,7 +75,8 @@ class Client:
                 self._tell(notice)
 
     def ask(self, request: OwnerRequest[T], *, work: bool = False) -> T:
-        """Return the owner's reply. If `work` is set, start a daemon if there is no owner, because jobs are to run.
+        """Send a request and return the reply. Set `work` if jobs are to run: a daemon is then started if there is no
+        owner.
 
         Without `work`, if there is no owner, the request is answered from the store. If the store cannot be opened, a
         read-only request is answered from a copy of it in memory.
@@ -88,7 +89,9 @@ class Client:
         return reply
 
     def next_events(self, cursor: str, deadline: float | None = None, *, work: bool = False) -> EventPage:
-        """Wait for the events after the cursor. Return none if the deadline, or some time, is over first."""
+        """Wait for the events after the cursor. Return a page without events if none comes before the deadline or
+        within LONGEST_REQUEST seconds.
+        """
         left = LONGEST_REQUEST if deadline is None else min(LONGEST_REQUEST, max(0.0, deadline - time.monotonic()))
         page = self.ask(Events(cursor, wait=left), work=work)
         if not page.owned and not page.events:

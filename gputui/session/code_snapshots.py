@@ -36,11 +36,11 @@ AS_THEY_ARE = (
     "core.autocrlf=false", "core.fileMode=true", "core.symlinks=true", "core.fsmonitor=false", "core.splitIndex=false",
     "core.hooksPath=/dev/null", "core.fsyncMethod=batch",
 )  # fmt: skip
-"""Settings of git for storing files as they are, whatever the user's settings, and for flushing them to the disk."""
+"""Options that make git store files unchanged, whatever the user's settings are, and flush them to the disk."""
 TRASH, UNFINISHED = ".removed-", ".new-"
-"""Beginnings of the names of checkouts that are being removed and made."""
+"""Prefixes of the names of checkouts that are being removed or created."""
 PATIENCE = 5.0
-"""Seconds for which a leaving owner waits until unneeded checkouts are removed."""
+"""Maximum number of seconds that a leaving owner waits for the removal of unneeded checkouts."""
 
 
 # Taking snapshots
@@ -78,9 +78,10 @@ class _WorkTree(Struct, frozen=True):
 
 
 def with_code(root: str | None, jobs: Sequence[JobSpec]) -> tuple[JobSpec, ...]:
-    """Return the jobs with the snapshots that they want, which are stored in the session in `root`.
+    """Store the snapshots that the jobs want in the session in `root`, and return the jobs with their snapshots.
 
-    Raise BadInput if a snapshot cannot be taken. Nothing is stored then. If `root` is None, only check this.
+    If a snapshot cannot be taken, raise BadInput and store nothing. If `root` is None, only check whether the snapshots
+    can be taken.
     """
     trees = check(root, jobs)
     if root is None:
@@ -103,9 +104,9 @@ def _lacks_code(job: JobSpec) -> bool:
 
 
 def check(root: str | None, jobs: Iterable[JobSpec]) -> dict[str, _WorkTree]:
-    """Return the work trees of jobs that want a snapshot, by the directory of the job.
+    """Return the work tree of each job that wants a snapshot, keyed by the directory of the job.
 
-    Raise BadInput if a snapshot cannot be taken. `root` is the directory of the session, which is left out.
+    Raise BadInput if a snapshot cannot be taken. `root` is the directory of the session, whose files are left out.
     """
     directories = dict.fromkeys(job.cwd for job in jobs if _lacks_code(job))
     if not directories:
@@ -190,7 +191,7 @@ def _store(tree: _WorkTree, code: str) -> str:
 
 
 def make_repository(code: str) -> None:
-    """Create the bare repository, and the script that checks out a snapshot, unless they are there."""
+    """Create the bare repository, and the script that checks out a snapshot, unless they exist."""
     from gputui.process.directories import atomic_write
 
     script = os.path.join(code, "checkout")
@@ -207,7 +208,7 @@ def make_repository(code: str) -> None:
 
 
 def code_diff(root: str, before: CodeSnapshot, after: CodeSnapshot, *, stat: bool = False) -> str:
-    """Return the difference of two snapshots in the form of `git diff`. Raise GitError if it cannot be computed."""
+    """Return the difference between two snapshots, as `git diff` prints it. Raise GitError if it cannot be computed."""
     words = ["diff", "--no-ext-diff", "--no-color", *(["--stat=100"] if stat else []), before.tree, after.tree]
     return git(os.path.join(root, ".gputui", CODE), *words).decode(errors="replace")
 
@@ -257,7 +258,7 @@ class Checkouts:
         """Checkouts without files of their own, which may be removed."""
 
     def close(self) -> None:
-        """Finish what was begun, but do not let the owner wait for long."""
+        """Finish the removals that have begun, but wait for at most PATIENCE seconds."""
         deadline = time.monotonic() + PATIENCE
         for remove in (self._remove_unused, lambda: None):
             for thread in self._threads:
@@ -285,7 +286,7 @@ class Checkouts:
 
     def _unneeded(self, trees: set[str]) -> set[str]:
         book, left = self._book(), set(trees)
-        for jobs in ((book[job_id] for job_id in book.active), book):  # the running ones first: they are few
+        for jobs in ((book[job_id] for job_id in book.active), book):  # first the running ones, as they are few
             for job in jobs if left else ():
                 if job.spec.code is not None and not isinstance(job.state, Ended):
                     left.discard(job.spec.code.tree)
@@ -310,7 +311,9 @@ class Checkouts:
         return any(not file.endswith(b".pyc") for file in files.split(b"\0")[:-1])
 
     def _remove_unused(self) -> None:
-        """Remove checkouts unless a job needs them again. They are renamed at once: a later job gets a new one."""
+        """Remove checkouts unless a job needs them again. Each is renamed at once, so that a later job
+        gets a new one.
+        """
         while self._unused:
             tree = self._unused.popleft()
             if not self._unneeded({tree}):

@@ -34,7 +34,9 @@ ENGINES: dict[EngineName, Callable[[], EngineFactory]] = {
 }
 """Functions that import the factory of each engine."""
 LEFT_WORK = {EngineName.SLURM: MARK}
-"""Names of the files in the private directory by which engines ask the next owner to create them."""
+"""For each engine, the name of a file in the private directory. If the file exists, the next owner
+creates the engine.
+"""
 
 
 class ChosenEngine:
@@ -46,7 +48,7 @@ class ChosenEngine:
         self._engines: dict[EngineName, Engine] = {}
         self._local = self._named(EngineName.LOCAL)
         self._elsewhere: dict[tuple[JobId, int], Engine] = {}
-        """Attempts that the local engine does not run, with the engine of each."""
+        """The engine of each attempt that the local engine does not run."""
 
     def _named(self, name: EngineName) -> Engine:
         if name not in self._engines:

@@ -226,7 +226,7 @@ class OwnerGone(Exception):
 
 
 LOOK_AT_OWNER = 1.0
-"""Seconds between two checks whether the owner that should answer is still running."""
+"""Seconds between two checks whether the owner that should answer is still alive."""
 
 
 class Ticket(Generic[T]):

@@ -79,7 +79,7 @@ class IngestJobs(msgspec.Struct, frozen=True):
 
 
 OnFed = Callable[[SourceRecord, list[JobId], list[str]], None]
-"""Callback for additions that are durable. Its arguments are the source, its jobs, and error messages."""
+"""Callback that is called when added jobs are durable. Its arguments are the source, its jobs, and error messages."""
 
 LOOK_EVERY = 0.25
 LAST_LINES = 1.0
@@ -256,7 +256,7 @@ class Feeds:
         self._ending: dict[str, Feed] = {}
         """Threads that are stopping. A new reader of the same source waits until the old one has ended."""
         self.on_fed: OnFed = lambda source, jobs, complaints: None
-        """Callback for additions that are durable. It is called in the thread of the source."""
+        """Callback that is called when added jobs are durable. It is called in the thread of the source."""
         owner.on_turn.append(self.look)
         owner.on_leaving.append(self.close)
 

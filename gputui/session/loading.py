@@ -325,8 +325,8 @@ class SourceRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def reading(self) -> tuple[object, ...]:
-        """The state of reading, from which a reader notices that another one has taken over. A reloaded yielder counts
-        as a different reader.
+        """The values that change when another reader has read from the source. Reloading a yielder
+        changes them, too.
         """
         return (self.position, self.mark, self.rest, self.load if self.kind is SourceKind.YIELDER else "")
 

@@ -59,7 +59,7 @@ class PausedShown(Struct, frozen=True):
     """The job that is probing now or will probe next."""
     probing: bool
     at: float | None
-    """Time when the probe starts or, while it runs, when it counts as working. None if this will not happen
+    """Time when the probe starts or, if it is running, when it counts as working. None if neither happens
     automatically.
     """
     alive_after: float
@@ -532,8 +532,8 @@ class Follow(OwnerRequest[Followed], frozen=True, tag="follow"):
 
 
 class Curves(OwnerRequest[dict[JobId, dict[str, list[CurvePoint]]]], frozen=True, tag="curves"):
-    """Get the curves of these jobs in attempt `attempt`. If it is None, take the newest attempt of each job that
-    printed results.
+    """Get the curves of these jobs in the attempt with this number. If `attempt` is None, get those of the newest
+    attempt of each job that printed results.
     """
 
     jobs: list[JobId]
@@ -595,8 +595,8 @@ class JobInFull(ScreenRequest, frozen=True, tag="job_in_full"):
 
 
 class CurvesToDraw(ScreenRequest, frozen=True, tag="curves_to_draw"):
-    """Get the curves of the metrics of an attempt. If it is given by its number, also get what it used over time, with
-    the names in `gputui.gpus.usage.FIGURES`.
+    """Get the curves of the metrics of an attempt. If the attempt is given by its number, also get what it used over
+    time, with the names in `gputui.gpus.usage.FIGURES`.
     """
 
     job: JobId

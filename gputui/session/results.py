@@ -95,8 +95,8 @@ def opened(places: tuple[str, ...]) -> Iterator[tuple[int, os.stat_result] | Non
 AT_ONCE = 1 << 18
 """Maximum number of bytes of a file that are read in one piece."""
 FURTHEST_BEHIND = 1 << 26
-"""Maximum number of bytes by which the reader may fall behind a log that grows faster than it is read. What lies
-further back is skipped.
+"""Maximum number of bytes by which the reader may fall behind a log that grows faster than it is read. If it falls
+further behind, it skips the oldest bytes.
 """
 LAST_BEHIND = 1 << 22
 """The same limit as FURTHEST_BEHIND, for a leaving owner that has already spent CLOSING_TIME seconds on reading."""
@@ -140,8 +140,8 @@ class _LogReader:
 
     @cached_property
     def reader(self) -> MetricReader:
-        """The reader of the log. It is created with the first output, because many jobs print nothing and its module is
-        slow to import.
+        """The reader of the log. It is created when there is output, because many jobs print nothing and importing its
+        module is slow.
         """
         from gputui.logs.metrics import MetricReader
 
@@ -235,7 +235,9 @@ class AttemptReader:
 
     @cached_property
     def _logs(self) -> list[_LogReader]:
-        """Made by the thread that reads, as the owner's thread has no time for it."""
+        """The readers of the log files. The reading thread creates them, because the owner's thread has
+        no time for it.
+        """
         return self._open()
 
     def read(self, most: int, now: float, times: int = 1, furthest: int = FURTHEST_BEHIND) -> bool:
@@ -307,7 +309,9 @@ class AttemptReader:
         return series
 
     def compared(self, siblings: SiblingBook, metric: MainMetric, progress: float | None) -> Behind | None:
-        """Return how far the attempt is behind its siblings, which learn its curve, or None if it is not."""
+        """Add the attempt's curve to `siblings`, and return how far the attempt is behind the others, or None if it is
+        not.
+        """
         series = self._series.series.get(metric.name)
         if series is None:
             return None
@@ -360,8 +364,8 @@ AT_THE_END = 4
 CLOSING_TIME = 3.0
 """Seconds that a leaving owner may spend on unread logs."""
 KEEP_EVERY = 30.0
-"""Seconds between two stored results of a running attempt. If the owner is killed, it loses what came after the last
-one.
+"""Seconds between two times that the results of a running attempt are stored. If the owner is killed, the newer results
+are lost.
 """
 
 Key = tuple[JobId, int]
@@ -395,7 +399,7 @@ class ResultsReader:
         self._metric: MainMetric | None = None
         self._siblings = SiblingBook()
         self._unlearned: deque[tuple[Family, ResultRow]] = deque()
-        """Stored results of siblings that have to be learned."""
+        """Stored results of siblings whose curves still have to be added to `_siblings`."""
 
     # For the owner's thread
 
@@ -559,8 +563,8 @@ class ResultsReader:
         rows: list[ResultRow],
         deadline: float | None,
     ) -> None:
-        """Read some of the logs of an ended attempt. The next pass continues. In the last pass, `deadline` is given and
-        everything is read.
+        """Read some of the logs of an ended attempt; the next pass reads the rest. In the last pass, `deadline` is
+        given and everything is read.
         """
         has_results = reading.finish(MOST_LINES, now)
         while reading.is_behind and deadline is not None:
@@ -612,7 +616,7 @@ class SessionResults:
         self._behind: dict[JobId, Behind] = {}
         """Running jobs that are behind their siblings. The dict is replaced, because snapshots share it."""
         self._families: set[Family] = set()
-        """The families whose stored curves the reader has been given."""
+        """The families whose stored curves have been passed to the reader."""
         self.reader.compare_by(self.book.metric)
         self._watched: dict[JobId, int] = {}
         """The attempt of each job whose logs are being read."""
@@ -678,7 +682,7 @@ class SessionResults:
         )  # fmt: skip
 
     def _watch(self, job: Job) -> None:
-        """Start reading the job's active attempt, and end the reading of the previous one."""
+        """Start reading the log of the job's active attempt, and stop reading the previous one."""
         before, now = self._watched.get(job.id), job.active.attempt if job.active is not None else None
         if before == now:
             return
@@ -700,7 +704,7 @@ class SessionResults:
             self._behind[job] = verdict
 
     def _give_siblings(self, job: Job) -> None:
-        """Let the reader learn the stored curves of the job's siblings, once for each family."""
+        """Pass the stored curves of the job's siblings to the reader, once per family."""
         family, book = family_of(job.spec), self._scheduler.book
         if self.book.metric is None or family in self._families:
             return

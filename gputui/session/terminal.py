@@ -1,10 +1,10 @@
 """The terminal of an interactive job (`gputui exec`): both ends of its connection.
 
 The client listens on a socket in the session's private directory. The job's wrapper runs this file as a script, which
-connects to the client, runs the command on a pseudo-terminal, and also copies the output to the job's log. For all else
-the job is like any other: its wrapper has the claim, the lease and the exit code.
+connects to the client, runs the command on a pseudo-terminal, and also copies the output to the job's log. In all other
+respects the job is like any other: its wrapper has the claim, the lease and the exit code.
 
-The first byte of a message tells its kind. As a script this file imports the standard library only.
+The first byte of a message tells its kind. This file imports only the standard library, because it is also a script.
 """
 
 from __future__ import annotations
@@ -25,19 +25,23 @@ from contextlib import contextmanager, suppress
 DIRECTORY = "terminals"
 """Directory of the sockets in the session's private directory."""
 DATA, SIZE, STOPPED, CONTINUE = b"d", b"w", b"s", b"c"
-"""Input or output; the window's size; the command is stopped, as by Ctrl-Z; the user continues it."""
+"""The kinds of messages: input or output, the size of the window, the command was stopped (for example by Ctrl-Z), the
+user has continued the client.
+"""
 _PIECE = 4096
 _LAST_OUTPUT = 0.2
-"""Seconds to wait for more output after the command's end if a process in the background holds the terminal."""
+"""Seconds to wait for more output after the command has ended, if a background process still holds the terminal."""
 _SLOW_START = 60.0
-"""Seconds that a client gets to tell the size of its window."""
+"""Seconds that a client may take to send the size of its window."""
 _SLOW_CLIENT = 5.0
-"""Seconds that a client gets to take the last output."""
+"""Seconds that a client may take to receive the last output."""
 HUNG_UP = 128 + signal.SIGHUP
 
 
 def _address(private: str, name: str) -> tuple[int, str]:
-    """Return a descriptor to close, and an address that is short wherever the session is."""
+    """Open the directory of the sockets. Return its descriptor, which the caller must close, and the address of the
+    socket through this descriptor. The address is short even if the session's path is long.
+    """
     fd = os.open(os.path.join(private, DIRECTORY), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     return fd, f"/proc/self/fd/{fd}/{name}"
 
@@ -49,7 +53,7 @@ class Terminal:
     """The command, its pseudo-terminal, and the connection to the client while there is one."""
 
     def __init__(self, client: socket.socket, *, keep: bool, forget: Callable[[], None]) -> None:
-        """`forget` is called when the client is gone."""
+        """Create the terminal. `forget` is called when the client is gone."""
         self._client: socket.socket | None = client
         self._keep, self._forget = keep, forget
         client.settimeout(_SLOW_START)
@@ -107,7 +111,7 @@ class Terminal:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTTOU})
 
     def _ended(self) -> int | None:
-        """Return the command's wait status if it has ended. If it is stopped, so is the client."""
+        """Return the command's wait status if it has ended. If it is stopped, tell the client to stop as well."""
         found, status = os.waitpid(self._pid, os.WNOHANG | os.WUNTRACED)
         if found and os.WIFSTOPPED(status):
             if self._client is None:
@@ -118,7 +122,7 @@ class Terminal:
         return status if found else None
 
     def _relay(self) -> None:
-        """Wait for something to pass on, and pass it on."""
+        """Wait until data can be passed on in either direction, and pass it on."""
         poll = select.poll()
         poll.register(self._woken, select.POLLIN)
         if self._master >= 0:
@@ -143,7 +147,7 @@ class Terminal:
             self._read_output()
 
     def _read_output(self) -> bool:
-        """Copy output to the log and for the client. Return False if there is none now."""
+        """Copy the command's output to the log and to the client. Return False if there is no output now."""
         try:
             output = os.read(self._master, _PIECE)
         except OSError:
@@ -198,7 +202,7 @@ class Terminal:
             self._master = self._slave = -1
 
     def _finish(self) -> None:
-        """Pass on the last output."""
+        """Read the rest of the output and send it to the client."""
         if self._master < 0:
             return
         os.close(self._slave)
@@ -219,7 +223,7 @@ def main(name: str, keep: str, *words: str) -> int:
     fd, address = _address(os.path.join(os.environ["GPUTUI_SESSION"], ".gputui"), name)
 
     def forget() -> None:
-        """Remove the socket of a client that cannot do so."""
+        """Remove the client's socket, because the client is gone and cannot remove it."""
         with suppress(OSError):
             os.unlink(name, dir_fd=fd)
 
@@ -238,7 +242,7 @@ def main(name: str, keep: str, *words: str) -> int:
 
 @contextmanager
 def listening(private: str, name: str) -> Iterator[socket.socket]:
-    """Listen for the job. The socket's file exists until the client ends."""
+    """Create the socket to which the job connects. Its file is removed at the end of the block."""
     with suppress(FileExistsError):
         os.mkdir(os.path.join(private, DIRECTORY), 0o700)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -255,7 +259,7 @@ def listening(private: str, name: str) -> Iterator[socket.socket]:
 
 
 def show(job: socket.socket) -> None:
-    """Show the job's terminal on this one until the job ends or this terminal is gone."""
+    """Connect this terminal to the job's terminal until the job ends or this terminal is gone."""
     before = termios.tcgetattr(0)
 
     def send_size() -> None:
@@ -264,7 +268,9 @@ def show(job: socket.socket) -> None:
             job.send(SIZE + size, socket.MSG_DONTWAIT)
 
     def stop() -> None:
-        """Stop like a command of the user's shell, and continue with it."""
+        """Stop this process, as Ctrl-Z stops a command of the user's shell. When the user continues it,
+        tell the job.
+        """
         termios.tcsetattr(0, termios.TCSADRAIN, before)
         os.kill(0, signal.SIGTSTP)
         tty.setraw(0, termios.TCSADRAIN)

@@ -357,7 +357,7 @@ def _row_fields(job: Job, why: str | None) -> dict[str, Any]:
 
 
 def _ended_attempt(job: Job) -> Attempt | None:
-    """Return the newest attempt if no attempt is active, or None."""
+    """Return the newest attempt if it has ended. Return None if an attempt is active or there has been none."""
     return job.attempts[-1] if job.active is None and job.attempts else None
 
 

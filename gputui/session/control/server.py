@@ -86,8 +86,8 @@ Answer = Callable[[bytes, "ClientConnection"], None]
 
 
 class Server:
-    """The listening socket. Only the process that holds the session's lock creates it, so an existing socket file was
-    left by a dead owner.
+    """The listening socket of a session. Only the holder of the session's lock creates one, so an existing socket file
+    was left by a dead owner.
     """
 
     def __init__(self, loop: Loop, paths: Paths, answer: Answer, log: Callable[[str], None]) -> None:

@@ -122,8 +122,8 @@ class ClusterFacts(Struct, frozen=True, kw_only=True):
     users: Mapping[str, str] = {}
     """Users who own the jobs, by the job id in Slurm."""
     session: str = ""
-    """The session's uuid. Its own jobs are left out of the answers, because they report the GPUs they hold themselves,
-    and sooner.
+    """The session's uuid. Its own jobs are left out of the answers, because the session knows sooner which GPUs they
+    hold.
     """
     asked: float | None = None
     silent: str | None = None

@@ -44,20 +44,20 @@ IDLE_AFTER = 600.0
 """Seconds without work on its GPU after which a job is reported as idle."""
 WRITE_EVERY = 60.0
 AWAY_FROM = 150.0
-"""Age of the history file in seconds above which the session is assumed to have had no owner for a while."""
+"""If the history file is older than this many seconds, the session is assumed to have had no owner for a while."""
 LOOK_EVERY = 2.0
 FORGOTTEN_AFTER = 10.0
 """Seconds after the last viewer's request until the machine is no longer sampled."""
 HOST_FIRST, HOST_EVERY = 2.0, 15.0
-"""Seconds between two readings of the CPU time and memory of attempts, for new ones and later. Each one looks at all
-processes of the machine.
+"""Seconds between two readings of the CPU time and memory of attempts: while one of them has not been measured yet, and
+otherwise. Each reading looks at all processes of the machine.
 """
 MOST_SERIES = 5000
 """Number of attempts whose series are kept. The oldest are removed."""
 LEAST_BUCKETS = 2
 """Number of buckets below which the series of an ended attempt are not worth a file."""
 TAKEN_OVER_AFTER = 5.0
-"""Age in seconds of an attempt from which an earlier owner may have recorded its series."""
+"""If an attempt has been running for more than this many seconds, an earlier owner may have recorded its series."""
 
 Attempt = tuple[JobId, int]
 

@@ -116,7 +116,7 @@ class Undoable(Generic[T]):
 
 
 class TakeBack(msgspec.Struct, frozen=True):
-    """Undo commands. Get the jobs that have changed since and were left as they are."""
+    """Undo commands. The reply is the jobs that were left as they are because they have changed since."""
 
     undo: Undo
 
@@ -156,7 +156,7 @@ class ChooseMetric(OwnerRequest[str], frozen=True, tag="choose_metric"):
 
 
 class ResultsQuestion(OwnerRequest[ResultsTable], frozen=True, tag="results"):
-    """Get the jobs by their results, best first."""
+    """Get the jobs in the order of their results, best first."""
 
     metric: str = ""
     """A metric such as `val_acc max`, or empty for the session's metric."""

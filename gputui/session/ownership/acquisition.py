@@ -101,7 +101,7 @@ def keep_modules() -> None:
 
 
 def get_ready() -> None:
-    """Do now what the first requests and the first start of a process would have to do, for a fast takeover."""
+    """Prepare what the first requests and the first start of a process need, so that a takeover is fast."""
     keep_modules()
     server.decode(encode_request(messages.StatusQuestion(), fresh_id()))
     for stored in (Job, Record, Identity):

@@ -226,10 +226,9 @@ SETTLED_AFTER = 2.0
 
 
 class OrphanWatch:
-    """A thread in a waiting daemon that ends it if the process that started it died without owning the session, for
-    example during a hand-over.
+    """A thread that ends a waiting daemon if the process that started the daemon died without owning the session.
 
-    In that case the owner has another daemon.
+    This can happen during a hand-over. In that case the owner has another daemon.
     """
 
     def __init__(self, paths: Paths, starter: int) -> None:

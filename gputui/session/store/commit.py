@@ -158,8 +158,8 @@ DRAIN = "drain"
 
 
 def _pause_of(scheduler: Scheduler) -> str:
-    """Return the user's pause as a single word, or an empty string. A pause after errors does not fit into a word, so
-    it is not kept.
+    """Return the pause as the single word that is stored, or "" if there is none. Of a pause after errors, only
+    `stopped` is stored.
     """
     if scheduler.mode is Mode.DRAINING:
         return DRAIN

@@ -322,8 +322,8 @@ def _bring_up_to_date(
 def _catch_up(
     paths: Paths, store: Store, scheduler: Scheduler, identity: Identity, notices: list[str], *, rebooted: bool
 ) -> Scheduler:
-    """Recover from traces of jobs what the store has lost in a power cut, so that no job runs again. Return the updated
-    scheduler.
+    """Restore from the traces of jobs what the store has lost in a power cut, so that no job runs again. Return the
+    updated scheduler.
     """
     directories = directories_of(paths, identity)
     started = find_unknown_attempts(scheduler.book, directories) if rebooted else {}

@@ -58,7 +58,7 @@ _UNREADABLE = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ, sqlit
 
 
 def _passes(error: sqlite3.OperationalError) -> bool:
-    """Return whether the error may go away. Unreadable pages, a truncated file and a missing table are damage that does
+    """Return whether the error may go away by itself. Damage (unreadable pages, a truncated file, a missing table) does
     not.
     """
     code = getattr(error, "sqlite_errorcode", None)
@@ -95,7 +95,7 @@ MEMORY = ":memory:"
 PAGES_AT_ONCE = 200
 """Number of pages that are copied in one step, while commits wait."""
 LOCKED_FOR = 0.002
-"""Seconds to wait before a copy that met a transaction is continued."""
+"""Seconds to wait before continuing a copy that was interrupted by a transaction."""
 
 _encode = msgspec.json.Encoder().encode
 _TABLES = {statement.strip() for statement in SCHEMA.split(";")} - {""}
@@ -116,7 +116,7 @@ class ResultRow(Struct, frozen=True):
 class EventLogId(Struct, frozen=True):
     id: str
     first: int
-    """The number of the first event with this id."""
+    """The number of the first event that belongs to the log with this id."""
 
 
 class Identity(Struct, frozen=True):
