@@ -38,7 +38,10 @@ def duration_exact(seconds: float) -> str:
 
 
 def duration_words(seconds: float, *, tenths: bool = False) -> str:
-    """Format a duration for a sentence: `12 s`, `34 min`, `3 d 4 h`. With `tenths`, `0.4 s` below 10 s."""
+    """Format a duration for a sentence: `12 s`, `34 min`, `3 d 4 h`.
+
+    With `tenths`, durations below 10 s get one decimal: `0.4 s`.
+    """
     whole = max(0, int(seconds))
     if whole < MINUTE:
         return f"{max(0.0, seconds):.1f} s" if tenths and whole < 10 else f"{whole} s"
@@ -52,7 +55,7 @@ def duration_words(seconds: float, *, tenths: bool = False) -> str:
 
 
 def gpu_time(seconds: float) -> str:
-    """Format GPU-seconds: `12.4 GPU-h`, `34 GPU-min`, `12 GPU-s`. The result never shows zero."""
+    """Format GPU-seconds: `12.4 GPU-h`, `34 GPU-min`, `12 GPU-s`. The result is at least `1 GPU-s`."""
     if seconds < MINUTE:
         return f"{max(1, round(seconds))} GPU-s"
     return f"{seconds / MINUTE:.0f} GPU-min" if seconds < HOUR else f"{seconds / HOUR:.1f} GPU-h"
@@ -100,7 +103,7 @@ def memory_of(used: int | None, total: int | None, *, brief: bool = False) -> st
 
 
 def _scaled(count: int | None, unit: int, whole_from: float) -> str:
-    """Format a number of bytes in the given unit, with one decimal if it is below `whole_from` units."""
+    """Format a number of bytes in the given unit, with one decimal if the result is below `whole_from`."""
     if count is None:
         return UNKNOWN
     return f"{count / unit:.{0 if count >= whole_from * unit else 1}f}"

@@ -16,14 +16,14 @@ from .job import Attempt, End, Job, OnHang, Placed, Purpose, describe_end
 from .state import SchedulerState
 
 NO_ROOM_DELAY = 5.0
-"""Seconds during which nothing is started after the machine had too few resources to start a job."""
+"""Seconds to wait before another start after the machine had too few resources to start a job."""
 
 
 HUNG_UP = "hung up: its terminal is gone"
 
 
 def submitted(scheduler: SchedulerState, job: Job, event: events.Submitted, now: float) -> list[Instruction]:
-    """Note why the attempt is waiting in a cluster's queue. This changes nothing that is stored."""
+    """Note why the attempt is waiting in a cluster's queue. Nothing is stored."""
     if scheduler.submitted.get(job.id) != event:
         scheduler.submitted[job.id] = event
         scheduler.book.changed.add(job.id)
@@ -31,7 +31,7 @@ def submitted(scheduler: SchedulerState, job: Job, event: events.Submitted, now:
 
 
 def remarked(scheduler: SchedulerState, job: Job, event: events.Remark, now: float) -> None:
-    """Note something unusual about a running attempt. This changes nothing that is stored."""
+    """Note something unusual about a running attempt. Nothing is stored."""
     if scheduler.remarks.get(job.id, "") != event.text:
         scheduler.remarks[job.id] = event.text
         scheduler.book.changed.add(job.id)
@@ -46,7 +46,7 @@ def spawned(scheduler: SchedulerState, job: Job, event: Spawned, now: float) -> 
 
 
 def _with_start(placed: Placed, report: events.StartReport, now: float) -> Placed:
-    """Return the attempt with the facts known once it has started. Another machine's clock may be ahead of `now`."""
+    """Return the attempt with the facts from its start report. Its start time may come from a clock ahead of `now`."""
     since = placed.since if report.started is None else min(report.started, now)
     gpus = placed.gpus if report.gpus is None else report.gpus
     return replace(placed, since=since, gpus=gpus, slurm_job=report.slurm_job or placed.slurm_job)
@@ -70,7 +70,7 @@ def seen_alive(scheduler: SchedulerState, job: Job, event: Spawned, now: float) 
 
 
 def ignore_outdated(scheduler: SchedulerState, job: Job, event: events.Submitted | events.Silence, now: float) -> None:
-    """Ignore a report on an earlier state: queues, logs and devices are only polled."""
+    """Ignore a report on an earlier state. Queues, logs and devices are polled, so reports can arrive late."""
 
 
 def silent(scheduler: SchedulerState, job: Job, event: events.Silence, now: float) -> list[Instruction]:
@@ -97,7 +97,7 @@ def ended(scheduler: SchedulerState, job: Job, event: AttemptEnded, now: float) 
     scope = scheduler.breaker.scope_probing(job.id)
     purpose = _final_purpose(state, event.requested)
     if event.by_itself and (purpose is not Purpose.KILL or event.outcome == events.Exited(0)):
-        # The attempt ended before it was stopped. If it was to be killed and failed, it is still not retried.
+        # The attempt ended before it could be stopped. If it failed, it is still not retried after a kill order.
         purpose = None
     if purpose is not None:
         _ended_as_asked(scheduler, job, purpose, event, now)

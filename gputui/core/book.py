@@ -16,14 +16,14 @@ from .job import HIGHEST_PRIORITY, Job, JobId, Request, StateName
 
 BLOCK = 256
 SORT_AGAIN_RATIO = 16
-"""If the queue is at most this many times as long as a list of new places, sorting it again is cheaper."""
+"""If the queue is at most this many times as long as the list of new places, sorting the whole queue is cheaper."""
 
 
 class Place(NamedTuple):
     """The sort key of a job in the queue: higher priority first, then the position, which the user can change."""
 
     urgency: int
-    """The distance from the highest priority. It is never negative, because Python shares only small integers."""
+    """The distance from the highest priority. It is small and not negative, so that Python shares the integers."""
     position: float
     job: JobId
 
@@ -38,7 +38,7 @@ def kind_of(job: Job) -> tuple[Request, str]:
 
 
 class Order:
-    """A sorted list of places. It is kept in short blocks, so that a change is cheap even if the list is long."""
+    """A sorted list of places. It consists of short blocks, so that a change is cheap even if there are many places."""
 
     __slots__ = ("_blocks", "_ends", "_length")
 
@@ -73,7 +73,7 @@ class Order:
             self._ends[number] = block[-1]
 
     def extend(self, places: Sequence[Place]) -> None:
-        """Add many places. Unless they are few, sort everything again, which is cheaper than adding them singly."""
+        """Add places one by one if they are few. Otherwise sort everything again, which is cheaper."""
         if len(places) * SORT_AGAIN_RATIO < self._length:
             for place in places:
                 self.add(place)
@@ -137,7 +137,7 @@ def due(job: Job) -> float | None:
 
 
 class Timers:
-    """A heap of due times. An outdated entry is dropped only when it reaches the top."""
+    """A heap of due times. Outdated entries stay in the heap until they reach the top."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, JobId]] = []
@@ -160,7 +160,7 @@ class Timers:
         return None
 
     def pop(self, now: float) -> JobId | None:
-        """Remove and return a job that may be due, or return None if there is none. The caller has to check `due`."""
+        """Remove and return a job that may be due, or return None. The caller must check with `due`."""
         if self._heap and self._heap[0][0] <= now:
             return heapq.heappop(self._heap)[1]
         return None
@@ -196,15 +196,15 @@ class Book:
         """For each blocked job, the jobs that it still waits for."""
         self.named: dict[str, list[JobId]] = {}
         self.keys: dict[str, JobId] = {}
-        """The job of each key, even if the job was removed."""
+        """The id of the job with each key, even if that job was removed."""
         self.revoked = set(revoked)
         """Keys with which no job may be added any more."""
         self.unsaved_revoked: list[str] = []
-        """Keys that were revoked since the last commit to the store, in that order."""
+        """Keys that were revoked since the last commit to the store, in the order in which they were revoked."""
         self.changed: set[JobId] = set()
         """Jobs that changed since the last snapshot."""
         self.unsaved: dict[JobId, Job | None] = {}
-        """Jobs that changed since the last commit to the store, each as it was then; None for new jobs."""
+        """The jobs that changed since the last commit to the store, as they were at that commit. None for new jobs."""
         self.extend(jobs)
         self.unsaved.clear()
 
@@ -231,7 +231,7 @@ class Book:
         return self._picture[1]
 
     def mark(self) -> dict[JobId, Job]:
-        """Return a new dict, which from now on collects the earlier versions of jobs that change."""
+        """Start and return a new `earlier` dict, which collects the earlier versions of jobs that change later."""
         self.earlier = {}
         return self.earlier
 
@@ -280,7 +280,7 @@ class Book:
                 self.named.setdefault(job.spec.name, []).append(job.id)
 
     def put_all(self, jobs: Iterable[Job]) -> None:
-        """Replace jobs that differ only in their times, so that only the timers need an update."""
+        """Replace jobs of which only times have changed, so that only the timers must be updated."""
         for job in jobs:
             self._replace(job)
             self.changed.add(job.id)
@@ -313,7 +313,7 @@ class Book:
             self.timers.set(job)
 
     def _line_up(self, jobs: list[Job]) -> None:
-        """Add those of the jobs that are waiting to the sorted queues."""
+        """Add waiting jobs to the sorted queues."""
         waiting: list[Place] = []
         ready: dict[tuple[Request, str], list[Place]] = {}
         for job in jobs:

@@ -1,6 +1,6 @@
-"""The circuit breaker: failures in a row pause jobs, and probes find out whether the jobs work again.
+"""The circuit breaker: failures in a row pause jobs, and probes test whether the jobs work again.
 
-First its stored data, `Breaker` with its `Scope`s, then the rules by which events change it.
+The first part is the stored data, `Breaker` and its `Scope`s. The second part is the rules that change this data.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FAILURES = (Failed, TimedOut, Refused)
 
 
 MOST_SLOTS = 16
-"""Maximum number of slots that raise the limit, so that large machines do not fail hundreds of jobs first."""
+"""Maximum number of slots that raise the limit. Otherwise hundreds of jobs could fail on a large machine first."""
 
 
 class Failure(Struct, frozen=True):
@@ -39,7 +39,7 @@ class Failure(Struct, frozen=True):
     job: JobId
     signature: str
     message: str = ""
-    """The error message, or an empty string if the signature is the message."""
+    """The error message, or an empty string if it is identical to the signature."""
     group: str = ""
 
     @property
@@ -54,21 +54,21 @@ def failure_of(job: Job) -> Failure:
 
 
 class Streak(Struct, frozen=True, omit_defaults=True):
-    """Failures in a row of different jobs, only of attempts that started after the last resume."""
+    """A row of failures of different jobs. Attempts that started before the last resume are not counted."""
 
     since: float = 0.0
     failures: tuple[Failure, ...] = ()
     groups_since: dict[str, float] = {}
-    """Resume times of the groups that were resumed individually, after `since`."""
+    """Resume times of groups that were resumed individually after `since`."""
 
     def reset(self, now: float, group: str | None = None) -> Streak:
-        """Return a streak that ignores attempts started before `now`, in the group or, if it is None, in all groups."""
+        """Return a streak that ignores attempts of the group that started before `now`. None means all groups."""
         if group is None:
             return Streak(since=now)
         return replace(self.cleared(group), groups_since={**self.groups_since, group: now})
 
     def cleared(self, group: str) -> Streak:
-        """Return the streak without the failures of a group. Used after a success or a rerun in the group."""
+        """Return the streak without the failures of a group. Called after a success or a rerun in that group."""
         if all(failure.group != group for failure in self.failures):
             return self
         return replace(self, failures=tuple(failure for failure in self.failures if failure.group != group))
@@ -96,13 +96,13 @@ class Streak(Struct, frozen=True, omit_defaults=True):
 
 
 def _same_error(row: tuple[Failure, ...]) -> tuple[Failure, ...]:
-    """Return the latest consecutive failures that have the same signature as the last one."""
+    """Return the failures at the end of the row that all have the same signature."""
     alike = takewhile(lambda failure: failure.signature == row[-1].signature, reversed(row))
     return row[-len(list(alike)) :]
 
 
 def limit_of_any_kind(pause_after: int, slots: int) -> int:
-    """Return how many failures in a row pause the jobs even if their errors differ."""
+    """Return how many failures in a row cause a pause even if their errors differ."""
     return max(6, 2 * min(slots, MOST_SLOTS), pause_after)
 
 
@@ -124,14 +124,14 @@ class ScopeState(StrEnum):
 
 
 class Probe(Struct, frozen=True):
-    """The attempt that is started alone, as a test, after repeated errors."""
+    """An attempt that runs alone, as a test, after repeated errors."""
 
     job: JobId
     attempt: int
 
 
 class Scope(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The jobs that repeated errors pause: all jobs or one group."""
+    """The jobs that are paused together after repeated errors: all jobs or one group."""
 
     group: str | None = None
     """The group, or None for all jobs."""
@@ -143,16 +143,16 @@ class Scope(Struct, frozen=True, kw_only=True, omit_defaults=True):
     probe_at: float | None = None
     """When the next probe is due, or None if no probe is scheduled."""
     due: bool = False
-    """Whether the next probe is due, so that it starts as soon as it fits."""
+    """Whether the next probe is due. It then starts as soon as there is a slot for it."""
     probe: Probe | None = None
     first: JobId | None = None
-    """The job to be used as the next probe at the user's request, or None if there is none."""
+    """The job that the user chose as the next probe, or None."""
     common: dict[str, str] = {}
     """Parameters whose value is the same in all failed jobs and differs in every successful job of their groups."""
     life: float = SHORTEST_WORKING_AFTER
-    """Seconds after which a running probe counts as working."""
+    """Number of seconds that a probe must run to count as working."""
     stopped: bool = False
-    """Whether the user has since paused the scheduler or left the session, so that no probe starts by itself."""
+    """Whether the user has paused the scheduler or left the session since then. If so, no probe starts by itself."""
 
     @property
     def probing(self) -> bool:
@@ -163,7 +163,7 @@ class Scope(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.group is None or self.group == group
 
     def opened(self, now: float, wait: float | None) -> Scope:
-        """Return the scope in its open state: no job starts except a probe, which is due after `wait` seconds."""
+        """Return the scope in its paused state. The next probe is due after `wait` seconds."""
         probe_at = now + wait if wait is not None and not self.stopped else None
         return replace(
             self, state=ScopeState.PAUSED, probe=None, wait=wait, probe_at=probe_at, due=wait == 0 and not self.stopped
@@ -173,7 +173,7 @@ class Scope(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return replace(self, state=ScopeState.PAUSED, probe=None, probe_at=now, due=True)
 
     def halted(self, *, left: bool) -> Scope:
-        """Return the scope with no probe until the user resumes. `left` is whether the session was left on purpose."""
+        """Return the scope with no more probes until the user resumes. `left`: the user left the session on purpose."""
         assert self.cause is not None
         cause = replace(self.cause, left=True) if left else self.cause
         return replace(
@@ -196,7 +196,7 @@ class Breaker(Struct, frozen=True, omit_defaults=True):
     scopes: tuple[Scope, ...] = ()
 
     def scope_of(self, group: str | None) -> Scope | None:
-        """Return the scope of exactly this group (None: the scope of all jobs), or None if it does not exist."""
+        """Return the scope of this group (of all jobs if `group` is None), or None if there is no such scope."""
         return next((scope for scope in self.scopes if scope.group == group), None)
 
     def scope_pausing(self, group: str) -> Scope | None:
@@ -204,7 +204,7 @@ class Breaker(Struct, frozen=True, omit_defaults=True):
         return next((scope for scope in self.paused_scopes if scope.covers(group)), None)
 
     def scope_probing(self, job: JobId) -> Scope | None:
-        """Return the scope that has this job as its running probe, or None if there is none."""
+        """Return the scope for which this job is running as the probe, or None."""
         return next((scope for scope in self.scopes if scope.probe is not None and scope.probe.job == job), None)
 
     @property
@@ -368,7 +368,7 @@ def _failed(scheduler: SchedulerState, job: Job, now: float) -> None:
 
 
 def _trip(scheduler: SchedulerState, failures: Sequence[Failure], now: float) -> None:
-    """Pause the scope of these failures, for twice as long if nothing has succeeded since its last pause."""
+    """Pause the scope of these failures, with twice the wait if no job has succeeded since the scope's last pause."""
     group = _scope_of(scheduler, {failure.group for failure in failures})
     before, wait = scheduler.breaker.scope_of(group), scheduler.settings.probe
     if before is not None and before.wait is not None and wait is not None:
@@ -383,7 +383,10 @@ def _doubled(wait: float | None) -> float | None:
 
 
 def _scope_of(scheduler: SchedulerState, groups: set[str]) -> str | None:
-    """Return the group of the failures if it is the only one and jobs of other groups wait, else None for all jobs."""
+    """Return the group to pause, or None to pause all jobs.
+
+    Only a group is paused if all failures are in that group and jobs of other groups are waiting.
+    """
     if len(groups) != 1:
         return None
     (group,) = groups
@@ -391,7 +394,7 @@ def _scope_of(scheduler: SchedulerState, groups: set[str]) -> str | None:
 
 
 def _paused_scope(scheduler: SchedulerState, group: str | None, failures: Sequence[Failure], now: float) -> Scope:
-    """Return a new scope for these failures. A scope of all jobs takes over the causes of the paused groups."""
+    """Return a new scope for these failures. A scope of all jobs takes over the failures of paused groups."""
     earlier = [scope for scope in scheduler.breaker.paused_scopes if group is None and scope.group is not None]
     earlier_jobs = [job for scope in earlier if scope.cause is not None for job in scope.cause.jobs]
     new = {failure.job for failure in failures}
@@ -415,13 +418,13 @@ def _has_failed(job: Job) -> bool:
 
 
 def _working_after(failed: Iterable[Job]) -> float:
-    """Return the number of seconds after which a probe has run clearly longer than the failed jobs did."""
+    """Return how many seconds a probe must run to count as working: clearly longer than the failed jobs ran."""
     lives = [job.attempts[-1].seconds for job in failed]
     return max(SHORTEST_WORKING_AFTER, 3 * median(lives))
 
 
 def _joined_by(scheduler: SchedulerState, scope: Scope, job: Job) -> Scope:
-    """Return the scope with another failed job added to its cause. The time of the next probe does not change."""
+    """Return the scope with this failed job added to its cause. The time of the next probe does not change."""
     assert scope.cause is not None
     others = _failures_of(scheduler, (other for other in scope.cause.jobs if other != job.id))
     cause = joined(scope.cause, [*others, failure_of(job)])
@@ -433,7 +436,7 @@ def _joined_by(scheduler: SchedulerState, scope: Scope, job: Job) -> Scope:
 
 
 def started(scheduler: SchedulerState, scope: Scope, job: Job, now: float) -> None:
-    """Record that the due probe was given its slots."""
+    """Record that the due probe has been given its slots."""
     assert scope.cause is not None
     scheduler.breaker = scheduler.breaker.put(scope.with_probe(Probe(job.id, job.issued)))
     cause = scope.cause
@@ -442,14 +445,14 @@ def started(scheduler: SchedulerState, scope: Scope, job: Job, now: float) -> No
 
 
 def probe_ended(scheduler: SchedulerState, scope: Scope, event: AttemptEnded, now: float) -> None:
-    """Handle the end of the probe's attempt. `scope` is the state of the scope before that end."""
+    """Handle the end of the probe's attempt. `scope` is the scope as it was before the attempt ended."""
     assert scope.probe is not None
     job = scheduler.book[scope.probe.job]
     if isinstance(event.outcome, NeverRan | NoRoom):
         scheduler.breaker = scheduler.breaker.put(replace(scope.due_now(now), first=job.id))
         return
     end = job.attempts[-1].end
-    # A probe that ran out of GPU memory and is retried alone says nothing about the errors.
+    # If the probe ran out of GPU memory and will be retried alone, it is unknown whether the errors still occur.
     retried_alone = job.after_oom is not None and job.after_oom.attempt == scope.probe.attempt
     if isinstance(end, Succeeded):
         scheduler.record_history(job.id, now, "probe succeeded: resuming", keep=True)
@@ -468,7 +471,7 @@ def close(scheduler: SchedulerState, scope: Scope, now: float) -> None:
 
 
 def outlives_at(scheduler: SchedulerState, scope: Scope) -> float | None:
-    """Return when the running probe will count as working, or None if no probe is running or the probe is suspended."""
+    """Return when the running probe will count as working, or None if there is no running probe or it is suspended."""
     if scope.probe is None:
         return None
     match scheduler.book[scope.probe.job].state:
@@ -501,7 +504,7 @@ def tick(scheduler: SchedulerState, now: float) -> None:
             text = f"probe has run for {duration_words(scope.life)}: resuming"
             scheduler.record_history(scope.probe.job, now, text, keep=True)
             close(scheduler, scope, now)
-            # Keep the wait until a job succeeds, so that another pause is longer.
+            # Do not reset the wait until a job succeeds, so that a second pause lasts longer.
             scheduler.breaker = scheduler.breaker.put(Scope(group=scope.group, wait=scope.wait))
 
 

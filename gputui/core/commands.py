@@ -20,7 +20,7 @@ from .state import SchedulerState
 
 
 def settle(scheduler: SchedulerState, job: Job, now: float, text: str, *, keep: bool = True, **changes: object) -> None:
-    """Put a job into the waiting state that its dependencies and start time require, or skip it."""
+    """Put a job into the waiting state that fits its dependencies and start time, or skip the job."""
     state = waiting_state(scheduler.book, replace(job, **changes), now)
     if isinstance(state, states.Skipped):
         finish(scheduler, job, state, now, f"skipped because #{state.because} did not succeed", **changes)
@@ -59,7 +59,7 @@ def _end(scheduler: SchedulerState, job: Job, end: End, now: float, text: str, *
 def stop(
     scheduler: SchedulerState, job: Job, now: float, purpose: Purpose, *, at_once: bool = False, why: str = ""
 ) -> list[Instruction]:
-    """Stop an active attempt. With `at_once`, there is no grace period."""
+    """Stop an active attempt, with no grace period if `at_once` is set."""
     state = job.state
     assert isinstance(state, states.Starting | states.Running | states.Suspended)
     pid = None if isinstance(state, states.Starting) else state.pid
@@ -78,14 +78,17 @@ def stop(
 
 
 def withdrawals(scheduler: SchedulerState, jobs: Iterable[Job] | None = None) -> list[Instruction]:
-    """Return instructions to withdraw jobs that may not start from a cluster's queue, so that users can edit them."""
+    """Return instructions to withdraw from a cluster's queue the jobs that may not start.
+
+    Users can edit these jobs once they are withdrawn.
+    """
     if jobs is None:
         jobs = [scheduler.book[job_id] for job_id in sorted(scheduler.book.active)]
     return [events.Withdraw(job.id, job.issued) for job in jobs if job.submitted and not _may_start(scheduler, job)]
 
 
 def _may_start(scheduler: SchedulerState, job: Job) -> bool:
-    """Return whether a submitted job may start: it is not to be held, and not paused unless it is the probe."""
+    """Return whether a submitted job may start: it is not about to be held, and it is the probe or not paused."""
     if isinstance(job.state, states.Starting) and job.state.hold:
         return False
     is_paused = scheduler.breaker.scope_pausing(job.spec.group) is not None
@@ -134,7 +137,7 @@ def revoked_sentence(key: str) -> str:
 
 
 def revoke_key(scheduler: SchedulerState, key: str, now: float) -> None:
-    """Refuse the key from now on, and remove its job if it has not run. A key can be revoked again."""
+    """Refuse the key from now on, and remove its job if that has not run. Revoking a key twice is not an error."""
     book = scheduler.book
     if key in book.revoked:
         return
@@ -152,9 +155,9 @@ def revoke_key(scheduler: SchedulerState, key: str, now: float) -> None:
 
 
 def edit(scheduler: SchedulerState, job: Job, event: events.Edit, now: float) -> None:
-    """Apply what differs from the old spec.
+    """Replace the job's spec, and update whatever depends on the settings that changed.
 
-    A priority that was set separately is kept unless the specs differ in their priority. A job keeps its key.
+    If the user has set a priority separately, it is kept unless the edit changes the priority. A job keeps its key.
     """
     spec = event.spec
     _check(scheduler, spec)
@@ -240,7 +243,7 @@ def kill_active(scheduler: SchedulerState, job: Job, event: events.Kill, now: fl
 
 
 def kill_stopping(scheduler: SchedulerState, job: Job, event: events.Kill, now: float) -> list[Instruction]:
-    """Kill a job that is being stopped, even if only to be requeued. With `now`, end its grace period."""
+    """Kill a job that is already being stopped, even if it was to be requeued. With `now`, end its grace period."""
     state = job.state
     assert isinstance(state, states.Stopping)
     hard = state.hard or event.now
@@ -327,9 +330,9 @@ def remove_ended(scheduler: SchedulerState, job: Job, event: events.Remove, now:
 
 
 def pause(scheduler: SchedulerState, kind: PauseKind, now: float) -> list[Instruction]:
-    """Pause. A stop also requeues all running jobs, and an interrupt kills them.
+    """Pause the scheduler. A stop also requeues all running jobs, and an interrupt kills them.
 
-    Both happen in one event, so that no owner ever finds a stopped session whose jobs keep running.
+    All of this is one event, so that no owner ever finds a stopped session with jobs that keep running.
     """
     if kind is PauseKind.CRASHES:
         raise Refusal("only the scheduler itself pauses after errors")
@@ -351,7 +354,7 @@ def pause(scheduler: SchedulerState, kind: PauseKind, now: float) -> list[Instru
 
 
 def _pause(scheduler: SchedulerState, cause: Cause) -> None:
-    """Pause, and start no more probes. If all jobs are already paused because of errors, keep that cause."""
+    """Pause the scheduler, and start no more probes. If errors have already paused all jobs, keep that cause."""
     breaker.halt(scheduler, left=cause.kind in events.LEFT_ON_PURPOSE)
     if scheduler.breaker.pause is None:
         scheduler.wanted_mode, scheduler.wanted_cause = Mode.PAUSED, cause

@@ -21,15 +21,15 @@ MIN_PROGRESS = 0.005
 SMOOTHING_SECONDS = 20.0
 """Longest time constant, in seconds, with which the displayed end follows the estimate."""
 EXTENSION_FACTOR, MIN_EXTENSION = 1.5, 10.0
-"""How far an estimated end is extended, once, after it has passed.
+"""By how much an estimated end is extended when it has passed.
 
 The job is then expected to take `EXTENSION_FACTOR` times as long as estimated, but at least `MIN_EXTENSION` seconds
-longer. If the extended estimate passes as well, the job's end is unknown.
+longer. An end is extended only once. When the extended end has passed as well, the job's end is unknown.
 """
 SILENT_TIMES, SHORTEST_SILENCE = 3.0, 60.0
 """Limits after which a running job counts as silent.
 
-The job has then printed nothing for longer than `SILENT_TIMES` times the usual pause, and for longer than
+A job is silent if it has printed nothing for more than `SILENT_TIMES` times the usual pause, and for more than
 `SHORTEST_SILENCE` seconds.
 """
 ENOUGH_OUTPUTS = 10
@@ -41,7 +41,10 @@ MOST_NEVER = 100
 
 
 def silent_since(job: Job, results: JobResults | None, pace: float | None, now: float) -> float | None:
-    """Return when a running job last printed if that is long ago for it or its group, whose usual pause is `pace`."""
+    """Return when a running job last printed something, or None if the job is not silent.
+
+    `pace` is the usual pause between two outputs in the job's group.
+    """
     state = job.state
     if not isinstance(state, Running):
         return None
@@ -63,7 +66,10 @@ def progress_of(job: Job, results: JobResults | None) -> float | None:
 
 
 def job_eta(job: Job, results: JobResults | None, now: float, pace: float | None = None) -> float | None:
-    """Estimate a running job's end from its progress. Return None if it has none, is silent or is far too late."""
+    """Estimate a running job's end from its progress.
+
+    Return None if the job has printed no progress, is silent or is far too late.
+    """
     state = job.state
     if not isinstance(state, Running) or results is None or silent_since(job, results, pace, now) is not None:
         return None
@@ -116,7 +122,8 @@ def estimate_outlook(
 ) -> Outlook:
     """Estimate the end of all jobs by simulating the queue.
 
-    The typical duration also takes running jobs into account, because the jobs that end first are the short ones.
+    Typical durations also take running jobs into account. Ended jobs alone would give too low a value, because short
+    jobs end first.
     """
     never = tuple(_never_start(scheduler))
     running = RunningJobs(scheduler, now, results, paces)
@@ -154,7 +161,10 @@ def _never_start(scheduler: SchedulerState) -> Iterable[NeverStarts]:
 
 
 def _can_start(scheduler: SchedulerState, stuck: set[JobId]) -> dict[tuple[Request, str], int]:
-    """Count the jobs of each kind that will start, without paused groups and jobs that wait for stuck or held ones."""
+    """Count the jobs of each kind that will start.
+
+    Paused groups do not count, nor do jobs that depend on stuck or held jobs.
+    """
     book, board = scheduler.book, scheduler.board
     waiting = Counter(book.waiting_of)
     for job_id, unmet in islice(book.unmet.items(), PLAYED_OUT):
@@ -175,10 +185,10 @@ def _can_start(scheduler: SchedulerState, stuck: set[JobId]) -> dict[tuple[Reque
 def _durations(
     jobs: list[Job], by_progress: dict[JobId, float], scheduler: SchedulerState, now: float
 ) -> dict[str, list[float]]:
-    """Collect durations by group.
+    """Collect the durations of the jobs of each group.
 
-    Running jobs count only if their end is estimated from their progress, or if they have taken longer than all ended
-    jobs of the group, but not far longer.
+    A running job counts only if its end is estimated from its progress, or if it has taken longer than all ended jobs
+    of its group, but not far longer.
     """
     lengths = {
         group: [job.attempts[-1].seconds for job in succeeded] for group, succeeded in scheduler.successes.items()
@@ -224,7 +234,7 @@ class RunningJobs:
         return self._typical.get(group, self._usual)
 
     def _by_others(self, job: Job, now: float) -> float | None:
-        """Estimate a job's end from those of its group that took longer. Return None if it is far too late."""
+        """Estimate a job's end from jobs of its group that ran longer, or return None if the job is far too late."""
         if isinstance(job.state, Stopping):
             return max(now, job.state.deadline)
         assert job.active is not None
@@ -236,7 +246,7 @@ class RunningJobs:
 
 
 def _usable_slots(scheduler: SchedulerState, now: float, running: RunningJobs) -> dict[SlotId, float]:
-    """Return when each slot becomes free. Leave out blocked slots and the slots of jobs with an unknown end."""
+    """Return when each slot becomes free, without blocked slots and without slots of jobs whose end is unknown."""
     board, slots = scheduler.board, {}
     for slot in board.slots:
         holder = board.holders.get(slot.id)
@@ -253,7 +263,7 @@ def _usable_slots(scheduler: SchedulerState, now: float, running: RunningJobs) -
 
 
 def _cpu_places(scheduler: SchedulerState, now: float, running: RunningJobs) -> dict[SlotId, float]:
-    """Return when each place for a job without a slot becomes free."""
+    """Return when each place for a CPU job without a slot becomes free."""
     placed = ((job, scheduler.book[job].active) for job in scheduler.book.active)
     ends = [running.ends.get(job) for job, active in placed if active is not None and not active.slots]
     free = [now] * max(0, scheduler.settings.cpu_jobs - len(ends))
@@ -277,11 +287,11 @@ def _play_out(slots: dict[SlotId, float], waiting: int, duration: float, each: i
 
 
 TOO_EARLY = 1.5
-"""Maximum ratio of the estimated remaining time to the displayed one."""
+"""Maximum ratio of the estimated remaining time to the displayed remaining time."""
 
 
 class SteadyEnd:
-    """Smoothing of the estimated end for display. It follows the estimate at once when the work has changed."""
+    """Smooths the estimated end for display. When the work has changed, the displayed end jumps to the estimate."""
 
     def __init__(self) -> None:
         self._shown: float | None = None
@@ -290,7 +300,7 @@ class SteadyEnd:
         self._other: object = None
 
     def update(self, estimate: Outlook, now: float, slots: int) -> Outlook:
-        """Return the outlook to display. More jobs, far fewer jobs or other slots count as changed work."""
+        """Return the outlook to display. The work has changed if there are more jobs, far fewer jobs or other slots."""
         other = (slots, estimate.unknown, len(estimate.never))
         same = other == self._other and self._jobs - slots <= estimate.jobs <= self._jobs
         if estimate.at is None or self._shown is None or not same or self._shown <= now:

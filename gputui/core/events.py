@@ -17,7 +17,7 @@ class Refusal(Exception):
 
 
 class IllegalTransition(Exception):
-    """Raised when an engine reports something impossible, which is a bug. The message contains the job's history."""
+    """Raised when an engine reports something impossible because of a bug. The message contains the job's history."""
 
 
 class Seen(Struct, frozen=True):
@@ -100,7 +100,7 @@ class AddJobs(Struct, frozen=True, tag="add"):
 
 
 class RevokeKey(Struct, frozen=True, tag="revoke_key"):
-    """A command that makes sure that no job with this key ever runs. It is refused if such a job has started."""
+    """A command to prevent any job with this key from running. It is refused if a job with this key has started."""
 
     key: str
 
@@ -128,7 +128,7 @@ class Resume(Struct, frozen=True, tag="resume"):
 
 
 class TryFirst(Struct, frozen=True, tag="try_first"):
-    """A command to run one of these rerun jobs first, alone. The others follow once it works."""
+    """A command to run one of these rerun jobs alone first. The other jobs start once that job works."""
 
     jobs: tuple[JobId, ...]
 
@@ -136,11 +136,11 @@ class TryFirst(Struct, frozen=True, tag="try_first"):
 class SetSlots(Struct, frozen=True, tag="slots"):
     slots: tuple[Slot, ...]
     these: bool = False
-    """Whether ids decide which of several identical slots are kept. Otherwise, busy slots are kept first."""
+    """Whether the ids in `slots` decide which of several identical slots to keep. If not, busy slots are kept first."""
 
 
 class Settings(Struct, frozen=True, tag="settings"):
-    """Settings of the scheduler. Handled as an event, they replace the previous settings."""
+    """Settings of the scheduler. As an event, they replace the previous settings."""
 
     pause_after: int = 3
     """Number of identical errors in a row after which jobs are paused, or 0 to never pause them."""
@@ -166,7 +166,7 @@ class Settings(Struct, frozen=True, tag="settings"):
     partition: str | None = None
     """Slurm partition.
 
-    This setting and those down to `sbatch_opt` are only for a cluster. None means the cluster's default.
+    The settings from this one to `sbatch_opt` apply only to a cluster. None means the cluster's default.
     """
     account: str | None = None
     qos: str | None = None
@@ -176,7 +176,7 @@ class Settings(Struct, frozen=True, tag="settings"):
     sbatch_opt: tuple[str, ...] = ()
     """Additional options for `sbatch`."""
     metric: str = ""
-    """The metric to compare jobs by, such as `val_acc max`. If it is empty, jobs' settings or a guess decide."""
+    """The metric to compare jobs by, such as `val_acc max`. If it is empty, use the jobs' own settings or guess."""
     probe: float | None = 600.0
     """Seconds from repeated errors until one job is run alone as a probe, or None to run a probe only on request."""
 
@@ -203,7 +203,7 @@ class Vanished(Struct, frozen=True, tag="vanished"):
 
 
 class NodeFailed(Struct, frozen=True, tag="node_failed"):
-    """The attempt's node failed, and the cluster confirmed that the attempt has ended, too."""
+    """The attempt's node failed, and the cluster confirmed that the attempt ended as well."""
 
     why: str
 
@@ -252,9 +252,9 @@ class StartReport(EngineReport, frozen=True, kw_only=True):
     """Base class of the first reports on an attempt that has started."""
 
     started: float | None = None
-    """When the attempt started, or None if that is when it was placed."""
+    """When the attempt started, or None if it started when it was placed."""
     gpus: tuple[str, ...] | None = None
-    """The devices that the attempt was given, or None if they are the ones on which it was placed."""
+    """The devices that the attempt was given, or None if these are the devices of its slots."""
     slurm_job: int | None = None
     requested: Purpose | None = None
     """Why an earlier scheduler was stopping the attempt, if the store does not contain the reason."""
@@ -299,11 +299,11 @@ class Silence(EngineReport, frozen=True):
     since: float | None
     """When the activity stopped, or None if the attempt is active again."""
     may_end: bool = False
-    """Whether the attempt may be stopped, because its stack trace was saved or cannot be saved."""
+    """Whether the attempt may be stopped now. It may once its stack trace was saved, or if that is impossible."""
 
 
 class DevicesSeen(Struct, frozen=True):
-    """A new sample of the devices. The keys are the names of devices as in slots."""
+    """The state of the devices in a new sample. The keys are the device names used in slots."""
 
     devices: dict[str, DeviceFacts]
 
@@ -381,18 +381,18 @@ class Cause(Struct, frozen=True):
     jobs: tuple[JobId, ...] = ()
     signature: str | None = None
     left: bool = False
-    """Whether the session was left on purpose since, so that nothing continues by itself."""
+    """Whether the user has left the session on purpose since the pause, so that nothing continues by itself."""
     more: int = 0
     """Number of failed jobs that are not listed in `jobs`."""
 
     @property
     def count(self) -> int:
-        """Number of failed jobs."""
+        """Number of failed jobs, including those that are not listed."""
         return len(self.jobs) + self.more
 
     @property
     def on_purpose(self) -> bool:
-        """Whether the session was left on purpose, so that nothing continues by itself."""
+        """Whether the user left the session on purpose, so that nothing continues by itself."""
         return self.left or self.kind in LEFT_ON_PURPOSE
 
 
@@ -406,5 +406,5 @@ SENTENCES = {
 
 
 def cause_of(kind: PauseKind, now: float) -> Cause:
-    """Return the cause of a pause of this kind. `breaker.error_cause` handles pauses because of errors."""
+    """Return the cause of a pause of this kind. Causes of pauses after errors are made by `breaker.error_cause`."""
     return Cause(kind, SENTENCES[kind], now)

@@ -19,7 +19,7 @@ class CrashKind(StrEnum):
     OOM_GPU = "oom-gpu"
     OOM_HOST = "oom-host"
     CUDA = "cuda"
-    """An error of the CUDA driver or its libraries, or a failed assertion on the device."""
+    """An error of the CUDA driver or of a CUDA library, or a failed assertion on the device."""
     NCCL = "nccl"
     """A failed collective operation between processes."""
     SIGNAL = "signal"
@@ -47,7 +47,7 @@ class Request(Struct, frozen=True, omit_defaults=True):
     """The resources that a job needs. Jobs with the same request and group share one sorted queue."""
 
     gpus: int | None = None
-    """Number of distinct devices. None means one slot with any number of devices, 0 a CPU job without a slot."""
+    """Number of distinct devices. None means one slot with any number of devices. 0 means a CPU job without a slot."""
     devices: tuple[str, ...] = ()
     """The only devices that the job may use. An empty tuple allows all devices."""
     memory: int | None = None
@@ -55,7 +55,7 @@ class Request(Struct, frozen=True, omit_defaults=True):
     memory_share: float | None = None
     """The memory that the job needs on each of its devices, as a fraction of the device's memory (0 to 1), or None."""
     learns: bool = False
-    """Whether the requested memory is the amount measured on succeeded jobs of the group."""
+    """Whether to request the amount of memory that was measured for succeeded jobs of the group."""
     alone: bool = False
     """Whether no other job of the session may share the job's devices."""
     larger_than: int | None = None
@@ -65,7 +65,7 @@ class Request(Struct, frozen=True, omit_defaults=True):
 
 
 class AfterOom(Struct, frozen=True, omit_defaults=True):
-    """How to retry a job that ran out of GPU memory. This happens only once for each run that the user requested."""
+    """How to retry a job that ran out of GPU memory. There is one such retry for each run that the user requested."""
 
     attempt: int
     """The attempt that ran out of memory."""
@@ -79,7 +79,7 @@ class OnOom(StrEnum):
     """What to do with a job that ran out of GPU memory."""
 
     ALONE = "alone"
-    """Retry once with no other jobs on the job's GPU, if there were any."""
+    """Retry once with no other jobs on the job's GPU. If there were no other jobs, do not retry."""
     BIGGER = "bigger"
     """Retry once on a GPU with more memory. If there is none, retry as with `ALONE`."""
     FAIL = "fail"
@@ -102,13 +102,13 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     """Peak memory in bytes, summed over the attempt's devices."""
     gpu_seconds: float = 0.0
     gpu_peak_memory_each: int | None = None
-    """Peak memory in bytes on the device where the attempt used most."""
+    """Peak memory in bytes on the device on which the attempt used the most memory."""
     energy: float | None = None
-    """Joules that the devices used in `energy_seconds`, or None if they report no power."""
+    """Energy in joules that the devices used during `energy_seconds`, or None if they report no power."""
     energy_seconds: float = 0.0
-    """Number of devices, multiplied by the seconds for which their energy is known."""
+    """Device-seconds for which the energy is known."""
     is_energy_estimated: bool = False
-    """Whether a part of the energy was integrated from the power, because a device does not count its energy."""
+    """Whether a part of the energy was calculated from power samples, because a device does not count its energy."""
 
 
 class SurvivingProcess(Struct, frozen=True):
@@ -129,7 +129,7 @@ SlotId = int
 DEFAULT_PRIORITY = 30
 LOWEST_PRIORITY, HIGHEST_PRIORITY = 0, 99
 INTERACTIVE_PRIORITY = 80
-"""Default priority of interactive jobs: somebody waits for them. They come first but preempt no job."""
+"""Default priority of interactive jobs, for which somebody is waiting. They start first but preempt no job."""
 URGENT_PRIORITY = 90
 """Lowest priority at which jobs may preempt others."""
 
@@ -162,7 +162,7 @@ class EngineName(StrEnum):
 
 
 class _Empty(dict[str, Any]):
-    """A dictionary that stays empty and is shared by all jobs. msgspec copies plain ones for each struct."""
+    """An empty dictionary that all jobs share. msgspec would copy a plain dictionary for each struct."""
 
     def __setitem__(self, key: str, value: Any) -> None:
         raise TypeError("shared by all jobs")
@@ -172,7 +172,7 @@ EMPTY = _Empty()
 
 
 class Terminal(Struct, frozen=True, omit_defaults=True):
-    """The terminal of an interactive job. `gputui exec` waits there for the job."""
+    """The terminal of an interactive job, in which `gputui exec` waits for the job."""
 
     socket: str
     """Name of the socket on which the client listens, in the session's private directory."""
@@ -192,7 +192,7 @@ class CodeSnapshot(Struct, frozen=True, omit_defaults=True):
     prefix: str = ""
     """The job's directory relative to `top`."""
     head: str = ""
-    """The commit that was checked out. Empty if there was none."""
+    """The commit that was checked out, or empty if there was none."""
     changed: bool = False
     """Whether the files differ from that commit."""
 
@@ -213,22 +213,22 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     priority: int = DEFAULT_PRIORITY
     retries: int = 0
     retry_on: tuple[str, ...] = ()
-    """The failures after which to retry: such as `oom` or `exit:75`. An empty tuple means any failure."""
+    """The failures after which to retry, such as `oom` or `exit:75`. An empty tuple means any failure."""
     on_oom: OnOom = OnOom.ALONE
     hang_after: float = 1800.0
     """Seconds without activity after which the job counts as hung, or 0 for never."""
     on_hang: OnHang = OnHang.NOTIFY
     metric: str = ""
-    """The metric to compare jobs by and how to find it in the output, as the user wrote it. If it is empty, guess."""
+    """The metric to compare jobs by and how to find it in the output, as written by the user. If empty, guess."""
     notify: bool = False
     checkpoint: bool = False
-    """Whether the job saves checkpoints, so that it continues where it was stopped when it is requeued."""
+    """Whether the job saves checkpoints. If it does, it continues where it was stopped after it is requeued."""
     preempt: bool = False
     """Whether the job may preempt a running job that saves checkpoints and has a lower priority."""
     timeout: float | None = None
     after: tuple[JobId | str, ...] = ()
     after_any: bool = False
-    """Whether to start when the jobs in `after` have ended, even if they did not succeed."""
+    """Whether to start even if the jobs in `after` ended without success."""
     not_before: float | None = None
     hold: bool = False
     shell: str = ""
@@ -240,7 +240,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     task: str = ""
     """`module:function` to call, with the job's name, command, directory and GPUs, instead of running a shell."""
     occurrence: int | None = None
-    """Index among identical commands of one source. None if the source, for example a pipe, has no identity."""
+    """Index of the job among identical commands of its source. None if the source has no identity, as with a pipe."""
     key: str | None = None
     """The user's name for this piece of work. A session never contains two jobs with the same key."""
     terminal: Terminal | None = None
@@ -256,12 +256,12 @@ class Placed(Struct, frozen=True, omit_defaults=True):
     attempt: int
     slots: tuple[SlotId, ...]
     gpus: tuple[str, ...]
-    """The devices as in CUDA_VISIBLE_DEVICES; on a cluster `node:index`, known once the attempt has started."""
+    """The devices as in CUDA_VISIBLE_DEVICES. On a cluster: `node:index`, known once the attempt has started."""
     since: float
-    """When the attempt was started. While it waits in a cluster's queue, this is when it was submitted."""
+    """When the attempt was started or, while it is waiting in a cluster's queue, when it was submitted."""
     environment: str
     shared: bool = False
-    """Whether another job of the session ran on one of the attempt's devices at the same time."""
+    """Whether another job of the session ran at the same time on one of the attempt's devices."""
     engine: EngineName = EngineName.LOCAL
     slurm_job: int | None = None
     """The attempt's Slurm job id, only for display. Attempts are identified by their token."""
@@ -306,15 +306,15 @@ class Active(Struct, frozen=True):
 class Starting(Active, frozen=True, tag="starting", omit_defaults=True):
     name = StateName.STARTING
     hold: bool = False
-    """Whether the attempt is to be withdrawn from a cluster's queue, after which the job becomes held."""
+    """Whether the attempt is to be withdrawn from a cluster's queue so that the job can be held."""
 
 
 class Running(Active, frozen=True, tag="running"):
     name = StateName.RUNNING
     pid: int | None
-    """The wrapper's pid, or None on another machine. It may be reused, so the engine also checks the token."""
+    """The wrapper's pid, or None on another machine. Pids can be reused, so the engine also checks the token."""
     suspended_for: float = 0.0
-    """Total seconds of suspension, which the time limit does not count."""
+    """Seconds for which the attempt was suspended. They do not count towards the time limit."""
     silent_since: float | None = None
     """When the activity of a hung attempt stopped, or None if the attempt is not hung."""
 
@@ -324,7 +324,7 @@ class Suspended(Active, frozen=True, tag="suspended"):
     pid: int | None
     since: float
     suspended_for: float = 0.0
-    """Total seconds of earlier suspensions."""
+    """Seconds for which the attempt was suspended earlier."""
 
 
 class Purpose(StrEnum):
@@ -345,7 +345,7 @@ class Stopping(Active, frozen=True, tag="stopping"):
     deadline: float
     """When the grace period ends, so that SIGKILL is sent."""
     hard: bool = False
-    """Whether SIGKILL has been ordered."""
+    """Whether the engine has been instructed to send SIGKILL."""
 
 
 class Ended(Struct, frozen=True):
@@ -364,7 +364,7 @@ class Failed(Ended, frozen=True, tag="failed"):
 
     @property
     def signal(self) -> int | None:
-        """The signal that killed the command, or None. A shell adds 128 to it for its exit code."""
+        """The signal that killed the command, or None. A shell exits with 128 plus the signal's number."""
         return self.code - 128 if 129 <= self.code <= 192 else None
 
 
@@ -408,18 +408,18 @@ class Attempt(Struct, frozen=True, omit_defaults=True, gc=False):
     end: End
     exit_code: int | None
     signature: str | None
-    """The error without its variable parts, only for comparison. Identical errors have the same signature."""
+    """The error without its variable parts. It is only for comparison: identical errors have the same signature."""
     environment: str
     pid: int | None = None
     """The wrapper's pid."""
     usage: Usage | None = None
     left: tuple[SurvivingProcess, ...] = ()
     message: str | None = None
-    """The error message, or None if the signature is the message."""
+    """The error message, or None if it is identical to the signature."""
     kind: CrashKind | None = None
     """The kind of error, or None if the attempt did not fail."""
     command: str | None = None
-    """The command that ran if the job's command has been edited since, else None."""
+    """The command that this attempt ran, or None if the job's command has not been edited since."""
     engine: EngineName = EngineName.LOCAL
     slurm_job: int | None = None
     slots: tuple[SlotId, ...] = ()
@@ -435,7 +435,7 @@ class Attempt(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Job(Struct, frozen=True, omit_defaults=True, gc=False):
-    """A job. Jobs are immutable and every change makes a new object, so that snapshots can share them."""
+    """A job. Jobs are immutable: every change makes a new object, so snapshots can share unchanged jobs."""
 
     id: JobId
     spec: JobSpec
@@ -448,18 +448,18 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     issued: int = 0
     """Number of the latest attempt, including attempts that were revoked before they ran."""
     failures: int = 0
-    """Number of failed attempts since the job was added or rerun. It limits the retries."""
+    """Number of failed attempts since the job was added or rerun. The limit on retries applies to this number."""
     attempts: tuple[Attempt, ...] = ()
     archived: bool = False
     after_oom: AfterOom | None = None
     notify: bool | None = None
     """Whether to notify the user of the job's end, or None to use `spec.notify`."""
     added_as: JobSpec | None = None
-    """The spec for which a job's key was used, if the job has been edited since."""
+    """The spec with which the job's key was first used, or None if the job has not been edited since."""
 
     @property
     def request(self) -> Request:
-        """The request of the spec, made stricter after the job ran out of GPU memory."""
+        """The request of the spec, with added conditions if the job ran out of GPU memory."""
         return self.spec.request if self.after_oom is None else self.after_oom.applied_to(self.spec.request)
 
     @property
@@ -478,7 +478,7 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 def share_equal(jobs: Iterable[Job]) -> Iterator[Job]:
-    """Let decoded jobs share equal values. Separate copies would take most of the memory of a long queue."""
+    """Yield decoded jobs in which equal values are shared objects. Copies would take most of a long queue's memory."""
     shared: dict[object, object] = {}
     added, state = 0.0, None
     for job in jobs:
@@ -504,7 +504,7 @@ def share_equal(jobs: Iterable[Job]) -> Iterator[Job]:
 WAITING = (StateName.QUEUED, StateName.HELD, StateName.BLOCKED, StateName.DELAYED)
 ACTIVE = (StateName.STARTING, StateName.RUNNING, StateName.SUSPENDED, StateName.STOPPING)
 FAILURES = (StateName.FAILED, StateName.TIMED_OUT, StateName.LOST, StateName.REFUSED)
-"""States of jobs that failed when they ran or when they were started. `rerun --all-failed` uses them."""
+"""States of jobs that failed while running or while being started. `rerun --all-failed` reruns jobs in these states."""
 BAD_ENDS = (*FAILURES, StateName.SKIPPED)
 ENDS = (StateName.SUCCEEDED, StateName.KILLED, *BAD_ENDS)
 ALL = (*WAITING, *ACTIVE, *ENDS)

@@ -56,7 +56,7 @@ _INTERPRETERS = {
     "julia": "e",
     "Rscript": "e",
 }
-"""The option of each interpreter that is followed by code."""
+"""For each interpreter, the option after which code follows."""
 _WRAPPERS = _set(
     """torchrun accelerate deepspeed srun mpirun mpiexec horovodrun uv poetry pipenv nohup time nice ionice stdbuf env
     xvfb-run apptainer singularity docker timeout taskset numactl sudo exec command jupyter setsid"""
@@ -67,7 +67,7 @@ class Arguments(Struct, frozen=True, gc=False):
     """The arguments of a shell command."""
 
     named: dict[str, str]
-    """Values without quotes by name, in the order of the command."""
+    """The unquoted value of each name, in the order of the command."""
     rest: tuple[str, ...]
     """All other words of the command, including wrappers."""
 
@@ -144,8 +144,9 @@ def _simple(words: list[str], named: dict[str, str], rest: list[str], depth: int
 
 
 def _program(words: list[str], start: int) -> tuple[int, bool, bool]:
-    """Return the index of the program or of the code to run, after any wrappers and their options. Also return
-    whether it is code, and whether it is code for a shell.
+    """Return the index of the program or code that the words run, whether it is code, and whether it is shell code.
+
+    Wrappers such as `nice` and their options are skipped.
     """
     is_shell, letter = False, ""
     for number, word in enumerate(words[start:], start):
@@ -164,7 +165,7 @@ def _program(words: list[str], start: int) -> tuple[int, bool, bool]:
 
 def _named(words: list[str], named: dict[str, str], rest: list[str]) -> None:
     option = ""
-    """The last option if it may still take a value, else empty."""
+    """The preceding option if the next word may be its value, else empty."""
     for word in words:
         if word[:1] == "-" and len(word) > 1 and _NUMBER.fullmatch(word) is None:
             if option:
@@ -209,7 +210,7 @@ cached_arguments = lru_cache(maxsize=4096)(parse_arguments)
 
 
 def parameters_of(spec: JobSpec) -> dict[str, str]:
-    """Return all parameters of a job: first those given by its source, then its variables and options."""
+    """Return all parameters of a job: first those given by its source, then those of its variables and command."""
     named = cached_arguments(spec.command).named
     variables = {name: value for name, value in spec.variables.items() if not name.startswith(OURS)}
     return {**spec.params, **{name: value for name, value in (variables | named).items() if name not in spec.params}}
@@ -224,7 +225,7 @@ def common_parameters(jobs: Iterable[Job]) -> dict[str, str]:
 
 
 def params_in_common(parameters: dict[str, str], spec: JobSpec) -> dict[str, str]:
-    """Return those of the parameters that this job has with the same value."""
+    """Return the given parameters that have the same value in this job."""
     if not parameters:
         return parameters
     named = parameters_of(spec)
@@ -232,7 +233,7 @@ def params_in_common(parameters: dict[str, str], spec: JobSpec) -> dict[str, str
 
 
 def params_missing(parameters: dict[str, str], spec: JobSpec) -> dict[str, str]:
-    """Return those of the parameters that this job does not have with the same value."""
+    """Return the given parameters that this job lacks or that have another value in it."""
     has = params_in_common(parameters, spec)
     return {name: value for name, value in parameters.items() if name not in has}
 
@@ -244,9 +245,9 @@ _VALUE = r"""(?P<value>'[^']*'|"[^"]*"|[^\s;|&()'"]+)"""
 
 
 def find_values(command: str, name: str) -> list[re.Match[str]]:
-    """Find every `--lr 0.1`, `--lr=0.1` and `lr=0.1` of this name. The group `value` of a match is the value."""
+    """Find all values of a name: `--lr 0.1`, `--lr=0.1` and `lr=0.1` for `lr`. The group `value` is the value."""
     spelled = _spelled(name)
-    # After a space, an option may follow instead of a value; a negative number is a value.
+    # After a space, there may be another option instead of a value. A negative number is a value.
     way = rf"(?<![^\s;|&('\"])(?:-{{0,2}}{spelled}=|-{{1,2}}{spelled}\s+(?!-[^\d.])){_VALUE}"
     return list(re.finditer(way, command))
 
@@ -275,9 +276,8 @@ def _unquoted(written: str) -> str:
 def with_updated_params(spec: JobSpec, before: JobSpec) -> JobSpec:
     """Return the edited spec with its parameters updated from the command.
 
-    Parameters with an unknown value are removed.
-
-    If the job's name was not edited and contains an outdated value, the name is removed, too.
+    Parameters whose new value is unknown are removed. The job's name is removed if it was not edited and contains an
+    outdated value.
     """
     if spec.params != before.params or not before.params or _origins(spec) == _origins(before):
         return spec
@@ -290,7 +290,7 @@ def with_updated_params(spec: JobSpec, before: JobSpec) -> JobSpec:
 
 
 def _origins(spec: JobSpec) -> tuple[object, ...]:
-    """Return everything from which parameters can be derived."""
+    """Return the parts of a spec that can contain values of parameters."""
     return spec.command, spec.variables, spec.cwd, spec.task
 
 
@@ -304,7 +304,10 @@ def _value_now(name: str, old: str, spec: JobSpec, before: JobSpec) -> str | Non
 
 
 def _in_its_places(value: str, spec: JobSpec, before: JobSpec) -> bool:
-    """Return whether the value is still where it came from or, if that is unknown, whether nothing changed."""
+    """Return whether the value is unchanged at the places of the old spec that contain it.
+
+    If no place contains it, return whether nothing was changed that could affect it.
+    """
     words, earlier = spec.command.split(), before.command.split()
     places = [number for number, word in enumerate(earlier) if value in word]
     if places:

@@ -19,13 +19,17 @@ from .state import SchedulerState
 
 Kind = tuple[Request, str]
 Head = tuple[Place, int, Kind | Scope]
-"""The first job of one kind, or the due probe of a scope. The number keeps these from being compared."""
+"""An entry of a heap: the first job of one kind, or the due probe of a scope.
+
+The numbers are all different, so that the kinds and scopes after them are never compared.
+"""
 
 
 def place(scheduler: SchedulerState, now: float) -> list[Start]:
     """Start the jobs that fit, in queue order.
 
-    A job may overtake one that does not fit, until that job has waited so long that slots are reserved for it.
+    A job that fits may start before an earlier job that does not. Once the earlier job has waited long enough, slots
+    are reserved for it.
     """
     board = scheduler.board
     if not scheduler.may_start(now) or not (board.any_free() or scheduler.cpu_job_may_start):
@@ -53,7 +57,7 @@ def place(scheduler: SchedulerState, now: float) -> list[Start]:
 
 
 def _heads(scheduler: SchedulerState, now: float) -> list[Head]:
-    """Return a heap of the first job of each kind. A paused scope contributes only its probe, if that is due."""
+    """Return a heap of the first job of each kind. Of a paused scope, it contains only the probe, if that is due."""
     paused, over_budget = scheduler.breaker.paused_scopes, scheduler.over_budget(now)
     heap: list[Head] = []
     for kind, line in scheduler.book.ready.items():
@@ -71,7 +75,7 @@ def _heads(scheduler: SchedulerState, now: float) -> list[Head]:
 def _reserve(scheduler: SchedulerState, job: Job, now: float) -> frozenset[SlotId] | None:
     """Return the slots to reserve for the first job that does not fit, or no slots if it has not waited long enough.
 
-    Return None if no slot can serve the job, so that slots can be reserved for another one.
+    Return None if no slot can serve the job. Slots can then be reserved for the next job that does not fit.
     """
     request, most = scheduler.effective_request(job), scheduler.most_devices()
     serving = scheduler.board.serving(request, unblocked=True)
@@ -97,7 +101,7 @@ def _start(scheduler: SchedulerState, job: Job, slots: tuple[Slot, ...], now: fl
         engine=scheduler.board.engine,
     )
     for neighbour_id in neighbours:
-        # This is stored because either job may later be short of GPU memory, and the other job may end first.
+        # This is stored because one of the jobs may later run out of GPU memory, after the other one has ended.
         neighbour = scheduler.book[neighbour_id]
         state = neighbour.state
         assert isinstance(state, states.Active)
@@ -119,7 +123,7 @@ def preempt(scheduler: SchedulerState, now: float) -> list[Instruction]:
     if not waiting:
         return []
     instructions: list[Instruction] = []
-    # The slots of jobs that are being stopped count as free, so that no other job is stopped for the same one.
+    # The slots of jobs that are being stopped count as free, so that no more jobs are stopped than needed.
     active = (scheduler.book[job] for job in scheduler.book.active)
     room = _Room(scheduler, {job.id for job in active if isinstance(job.state, states.Stopping)})
     for job in waiting:
@@ -151,7 +155,7 @@ def _urgent_line(scheduler: SchedulerState, now: float) -> list[Job]:
 
 
 class _Room:
-    """The slots that will be free when the jobs that are being stopped have ended."""
+    """The slots that will be free once all jobs that are being stopped have ended."""
 
     def __init__(self, scheduler: SchedulerState, going: set[JobId]) -> None:
         self._scheduler = scheduler
@@ -161,7 +165,7 @@ class _Room:
         self._going = going
 
     def take(self, job: Job, request: Request) -> bool:
-        """Give the job free slots. Return whether there were any."""
+        """Give the job free slots. Return False if it does not fit."""
         if not self._board.takes_slot(request):
             is_free = self._cpu_places > 0
             self._cpu_places -= is_free
@@ -175,7 +179,7 @@ class _Room:
         return board.fit(request, (), self._scheduler.most_devices())
 
     def make(self, urgent: Job, request: Request) -> list[JobId]:
-        """Return the jobs to stop for an urgent one and give it their slots, or no jobs if that would not help."""
+        """Give an urgent job the slots of other jobs and return these jobs. Return no jobs if that is impossible."""
         takes_slot = self._board.takes_slot(request)
         active = (self._scheduler.book[job] for job in self._scheduler.book.active - self._going)
         jobs = [job for job in active if _may_preempt(job, urgent) and bool(_slots(job)) == takes_slot]
@@ -188,7 +192,7 @@ class _Room:
         return going
 
     def _fewest(self, jobs: list[JobId], request: Request) -> list[JobId]:
-        """Return the most recently started jobs that free enough slots, without any that are not needed."""
+        """Return as few jobs as possible that free enough slots, preferably those that started last."""
         enough = next((n for n in range(1, len(jobs) + 1) if self._is_enough(jobs[:n], request)), 0)
         going = jobs[:enough]
         for job in reversed(jobs[:enough]):

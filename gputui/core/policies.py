@@ -14,7 +14,7 @@ from .state import SchedulerState
 
 FIRST_DELAY, LONGEST_DELAY = 2.0, 300.0
 RETRY_LATER_CODE = 75
-"""The exit code with which a job asks to be run later (EX_TEMPFAIL)."""
+"""The exit code by which a job asks to be run again later (EX_TEMPFAIL)."""
 FIRST_LATER, LONGEST_LATER = 60.0, 1800.0
 HANGS_PUT_BACK = 3
 """Maximum number of times that a hung job is requeued."""
@@ -49,7 +49,7 @@ def retry(job: Job, end: End, event: AttemptEnded) -> tuple[float, str] | None:
     if not names or event.left or job.failures >= most:
         return None
     if isinstance(event.outcome, NodeFailed) and "node" not in job.spec.retry_on:
-        return None  # the command may have had effects already, so only retry on request
+        return None  # the command may already have had effects, so retry it only if the user asked for that
     if job.spec.retry_on and not put_back and names.isdisjoint(job.spec.retry_on):
         return None
     later = f"exit:{RETRY_LATER_CODE}" in names and f"exit:{RETRY_LATER_CODE}" in job.spec.retry_on
@@ -60,7 +60,7 @@ def retry(job: Job, end: End, event: AttemptEnded) -> tuple[float, str] | None:
 
 
 def _names(end: End, event: AttemptEnded) -> set[str]:
-    """Return the names in `retry_on` that describe the failure, or no names if the job must not be retried."""
+    """Return all names of the failure that `retry_on` may contain, or no names if the job must not be retried."""
     match end:
         case Failed(code=code):
             names = {f"exit:{code}"} | ({"signal"} if end.signal is not None else set())
@@ -89,7 +89,7 @@ class ActivitySample(Struct, frozen=True):
     """The activity of an attempt at one moment. None means that a value is unknown, not that it is zero."""
 
     at: float
-    """Time by the monotonic clock. Only time differences are taken from other clocks."""
+    """Time on the monotonic clock. Other clocks are used only for time differences."""
     output: tuple[int, ...] = ()
     """A value that changes whenever the attempt prints something."""
     output_age: float | None = None
@@ -128,7 +128,7 @@ def _used_cpu(signs: ActivitySample, before: ActivitySample) -> bool:
 
 
 def _ago(age: float | None, before: ActivitySample, signs: ActivitySample) -> float:
-    """Return when something happened, between the two samples because its age was measured with another clock."""
+    """Return when something happened. The result lies between the two samples, as `age` is from another clock."""
     return min(signs.at, max(before.at, signs.at - (age or 0.0)))
 
 
@@ -140,11 +140,11 @@ def is_hung(spec: JobSpec, silent_for: float) -> bool:
 
 
 MARGIN = 1.1
-"""Factor by which measured memory peaks are raised. Samples are a second apart, so they miss the peaks between them."""
+"""Factor by which measured memory peaks are raised, because samples miss the peaks between them."""
 
 
 def learn(scheduler: SchedulerState, job: Job, now: float) -> None:
-    """Remember how much memory a succeeded job used, unless a job of its group has used more."""
+    """Remember how much memory a succeeded job used, unless another job of its group has used more."""
     if not job.spec.request.learns or not isinstance(job.state, Succeeded):
         return
     usage = job.attempts[-1].usage

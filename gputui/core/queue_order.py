@@ -15,7 +15,7 @@ from .state import SchedulerState
 
 
 SMALLEST_STEP = 2.0**-16
-"""Smallest distance between new positions. It is much larger than the resolution of a float."""
+"""Smallest distance between new positions. A float is far more precise than this."""
 
 
 def move(scheduler: SchedulerState, job: Job, event: Move, now: float) -> None:
@@ -63,14 +63,17 @@ def _move_before(scheduler: SchedulerState, job: Job, before: JobId | None, now:
     else:
         position = (earlier.position + target.position) / 2
         if not earlier.position < position < target.position:
-            # After about fifty moves between the same two jobs, there is no float left between their positions.
+            # After about fifty moves between the same two jobs, no float fits between their positions.
             _make_room(scheduler, earlier.position, place_of(target))
             position = (earlier.position + scheduler.book[target.id].position) / 2
     _put_at(scheduler, job, position, now, f"before #{before}", priority=target.priority)
 
 
 def _make_room(scheduler: SchedulerState, floor: float, first: Place) -> None:
-    """Give new positions above `floor` to `first` and to as many of the jobs after it as necessary."""
+    """Make room between `floor` and `first` by moving `first` to a higher position.
+
+    As many of the jobs after `first` as needed are moved, too.
+    """
     crowd = [first]
     step = 0.0
     while step < SMALLEST_STEP:
@@ -96,7 +99,7 @@ SHOWN = 6
 def waiting_state(book: Book, job: Job, now: float) -> Queued | Blocked | Delayed | Skipped:
     """Return the state of a job that is to be run, according to its dependencies and start time."""
     blocked = False
-    for earlier_id in reversed(job.after):  # the first ones are the most likely to have been rerun
+    for earlier_id in reversed(job.after):  # the first jobs are the ones most likely to have been rerun
         if not isinstance(book[earlier_id].state, Ended):
             blocked = True
         elif not satisfied(book, job, earlier_id):
@@ -107,7 +110,7 @@ def waiting_state(book: Book, job: Job, now: float) -> Queued | Blocked | Delaye
 
 
 def unblocked_state(spec: JobSpec, queued: Queued) -> Queued | Delayed:
-    """Return the delayed state if the job has a later start time, else `queued`, which new jobs share."""
+    """Return Delayed if the job's start time is in the future, else `queued`, an object that new jobs share."""
     if spec.not_before is not None and spec.not_before > queued.since:
         return Delayed(spec.not_before, "start time not reached")
     return queued
@@ -119,7 +122,7 @@ def satisfied(book: Book, job: Job, earlier: JobId) -> bool:
 
 
 def resolve(book: Book, specs: Sequence[JobSpec], first: JobId) -> list[tuple[JobId, ...]]:
-    """Return the ids of the jobs in the `after` setting of each spec. Names may refer to any job of the same batch."""
+    """Return for each spec the ids of the jobs in `after`. Names may refer to any job of the same batch."""
     names: dict[str, list[JobId]] = {}
     for offset, spec in enumerate(specs):
         if spec.name is not None:

@@ -1,6 +1,6 @@
 """Regular expressions that are compiled when they are first used.
 
-A command needs only a few of them, and compiling those of all modules takes as long as starting Python.
+A command needs only a few expressions, and compiling all of them takes as long as starting Python.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Point(Struct, frozen=True, array_like=True, gc=False):
     """A point of a curve."""
 
     step: float | None
-    """The epoch, step or iteration printed with the value, or None."""
+    """The epoch, step or iteration that was printed with the value, or None."""
     at: float
     """When the value was read, in Unix seconds."""
     value: float
@@ -52,7 +52,7 @@ class Curve(Struct, frozen=True, array_like=True):
 
     name: str
     points: tuple[Point, ...]
-    """At most 200 points and the best one, in the order in which they were printed."""
+    """At most 200 points plus the best one, in the order in which they were printed."""
 
 
 class Behind(Struct, frozen=True):
@@ -64,7 +64,7 @@ class Behind(Struct, frozen=True):
     """Number of siblings that have reached the step."""
     median: float
     limit: float
-    """The value that three quarters of the siblings reach at the step."""
+    """The value that three quarters of the siblings reach or surpass at the step."""
 
 
 class MetricResult(Struct, frozen=True, array_like=True):
@@ -80,22 +80,22 @@ class MetricResult(Struct, frozen=True, array_like=True):
     trend: tuple[float, ...] = ()
     """At most eight smoothed values from the second half of the run."""
     beside: tuple[float | None, ...] = ()
-    """The values of all metrics when this one was best, in the order of `JobResults.metrics`."""
+    """The values of all metrics at the moment when this metric was best, in the order of `JobResults.metrics`."""
     low: float | None = None
     high: float | None = None
     unit: str = ""
     """`%` if the value was printed with a percent sign, else empty."""
     log: int = 0
-    """The log file from which the metric was last read: 0 for stdout, 1 for stderr if it has its own file."""
+    """The log file from which the metric was last read: 0 for stdout, or 1 for a separate stderr file."""
 
     def by(self, direction: Direction) -> MetricResult:
-        """Return the result with the best value for this direction. If it is another value, its step is unknown."""
+        """Return the result with its best value in this direction. If the best value changes, its step is unknown."""
         best = {Direction.DOWN: self.low, Direction.UP: self.high}.get(direction, self.last)
         return self if best is None or best == self.best else replace(self, best=best, best_step=None, beside=())
 
 
 class JobResults(Struct, frozen=True, array_like=True):
-    """The results of the latest attempt of a job that printed anything."""
+    """The results of a job's latest attempt that printed anything."""
 
     attempt: int
     metrics: tuple[MetricResult, ...] = ()
@@ -119,12 +119,12 @@ class JobResults(Struct, frozen=True, array_like=True):
         raise KeyError(name)
 
     def get(self, name: str, direction: Direction | None = None) -> MetricResult | None:
-        """Return the result of a metric, or None. `direction` is the better direction if the user chose it."""
+        """Return the result of a metric, or None. `direction` is the better direction as chosen by the user, if any."""
         metric = next((metric for metric in self.metrics if metric.name == name), None)
         return metric.by(direction) if metric is not None and direction is not None else metric
 
     def at_best(self, name: str, main: MetricResult) -> float | None:
-        """Return a metric at the checkpoint where `main` was best, so that all values of a row belong together."""
+        """Return a metric's value at the checkpoint where `main` was best, so that values of a row belong together."""
         beside = main.beside
         return next((value for metric, value in zip(self.metrics, beside, strict=False) if metric.name == name), None)
 
@@ -161,12 +161,12 @@ class PackedResults(Mapping[int, JobResults]):
         return self._packed[place] if 0 <= place < len(self._packed) else None
 
     def changed_since(self, earlier: PackedResults) -> Iterator[int]:
-        """Yield the jobs that have other results than in an earlier mapping."""
+        """Yield the jobs whose results differ from those in an earlier mapping."""
         old = earlier._packed if earlier._first == self._first else []
         return compress(count(self._first), starmap(is_not, zip_longest(self._packed, old)))
 
     def with_packed(self, values: Mapping[int, bytes | None]) -> PackedResults:
-        """Return a copy with these results replaced, or removed if None. No id may precede the first one."""
+        """Return a copy with these results replaced, or removed where None. No id may be below the first id."""
         longest = max((job - self._first + 1 for job in values), default=0)
         packed = self._packed + [None] * (longest - len(self._packed))
         for job, value in values.items():
@@ -194,7 +194,7 @@ class MainMetric(Struct, frozen=True):
 
 LONGEST_PATTERN = 500
 UNNAMED = "metric"
-"""The name of a metric that is found by a pattern without a name."""
+"""The name of a metric whose pattern does not give it one."""
 _ENDS = {"max": Direction.UP, "up": Direction.UP, "min": Direction.DOWN, "down": Direction.DOWN}
 _FORM = lazy_regex(r"\s*(?P<name>[^/\s]\S*)?\s*(?:/(?P<pattern>.+)/)?\s*(?P<end>max|min|up|down)?\s*", re.DOTALL)
 _REPEATED_GROUP = lazy_regex(r"\((?:[^()\\]|\\.)*[*+}|](?:[^()\\]|\\.)*\)[*+{]")
@@ -207,7 +207,7 @@ class WantedMetric(Struct, frozen=True):
     direction: Direction | None = None
     """The better direction, or None to guess it from the name."""
     pattern: str | None = None
-    """A regular expression with the number as its group `value` or first group, and perhaps the name as `name`."""
+    """A regular expression. Its group `value` or its first group is the number. A group `name`, if any, is the name."""
 
 
 def parse_wanted_metric(text: str) -> WantedMetric:
@@ -264,7 +264,7 @@ _NEITHER = _set(
     temperature epoch step iter"""
 )
 _DECIDES_AT_THE_END = frozenset({"rate", "std", "epoch", "step", "iter", "weight", "weights"})
-"""Words that decide the direction only if the name contains no other known word: `error_rate`, `train_loss_step`."""
+"""Words that decide the direction only if no other word does. `error` decides in `error_rate`."""
 _OPPOSITE = frozenset({"neg", "negative"})
 _GLUED = ("loss", "error", "accuracy", "reward", "score", "acc", "rmse", "precision", "recall", "entropy",
           "verlust", "fehler", "genauigkeit", "损失", "損失", "误差", "誤差", "精度", "准确率", "正确率", "正解率",
@@ -324,7 +324,7 @@ def _reversed(direction: Direction) -> Direction:
 
 MOST_POINTS = 200
 MOST_METRICS = 32
-"""Maximum number of metrics per attempt. Beyond it, a metric that was printed only once makes room."""
+"""Maximum number of metrics per attempt. When it is reached, a metric that was printed only once is dropped."""
 TREND = 8
 
 
@@ -340,11 +340,11 @@ class Series(Struct):
     high: float = -inf
     points: list[Point] = []
     every: int = 1
-    """Number of readings per point of the curve. The latest reading is always kept."""
+    """Number of readings for each point of the curve. The latest reading is always kept."""
     beside: dict[str, float] = {}
-    """Values of the other metrics when this one was best."""
+    """Values of the other metrics at the moment when this metric was best."""
     is_open: bool = False
-    """Whether the best value is the latest one, so that other metrics of the same step may still follow."""
+    """Whether the latest value is the best one. If it is, other metrics of the same step may still follow."""
     unit: str = ""
     log: int = 0
 
@@ -399,14 +399,14 @@ class Series(Struct):
 
 
 class AttemptSeries(Struct):
-    """All metrics of an attempt. This is plain data, so that the next scheduler can continue with it."""
+    """All metrics of an attempt, as plain data that can be passed on to the next scheduler."""
 
     series: dict[str, Series] = {}
 
     def take(
         self, name: str, point: Point, direction: Direction | None = None, *, unit: str = "", log: int = 0
     ) -> None:
-        """Add a reading. `direction` is the user's choice, or None to guess. `log` is the number of the log file."""
+        """Add a reading. `direction` is the user's choice, or None to guess it. `log` is the number of the log file."""
         series = self.series.get(name)
         if series is None:
             if len(self.series) >= MOST_METRICS:
@@ -447,7 +447,7 @@ NO_PACES: Mapping[str, float] = {}
 
 
 class Paces:
-    """For each group, the typical longest pause between two outputs of a job, from its most recent successful jobs."""
+    """The usual pause of each group: the median of the longest pauses between outputs of its last successful jobs."""
 
     def __init__(self) -> None:
         self._pauses: dict[str, dict[JobId, float]] = {}
@@ -455,7 +455,7 @@ class Paces:
         self._usual: Mapping[str, float] = NO_PACES
 
     def note(self, job: Job, results: JobResults | None) -> None:
-        """Add a job if it has succeeded. For a job that printed nothing, the pause is its whole duration."""
+        """Add the longest pause of a job that has succeeded. If it printed nothing, this is its whole duration."""
         if not isinstance(job.state, Succeeded):
             return
         attempt = job.attempts[-1]
@@ -470,7 +470,7 @@ class Paces:
                 del pauses[next(iter(pauses))]
 
     def usual(self) -> Mapping[str, float]:
-        """Return the usual pause of each group. The mapping never changes, so that snapshots can share it."""
+        """Return the usual pause of each group. The mapping is never modified, so that snapshots can share it."""
         if self._outdated:
             changed = {group: median(self._pauses[group].values()) for group in self._outdated}
             self._usual = {**self._usual, **changed}
@@ -484,7 +484,7 @@ class Paces:
 _VALIDATION = frozenset(("val", "valid", "validation", "vali", "eval", "evaluation", "dev", "holdout", "heldout"))
 _TRAINING = frozenset(("train", "training", "trn", "tr", "learn"))
 _NO_AIM = frozenset(("mfu", "hfu", "l1", "l2", "correct"))
-"""Words in names of metrics of progress or speed, by which jobs are compared only if there is no other."""
+"""Words that mark a metric as progress or speed. Jobs are compared by such a metric only if there is no other."""
 
 
 class _BriefMetric(Struct, frozen=True, array_like=True, gc=False):
@@ -526,10 +526,10 @@ class ResultBook:
         self._asked: Counter[MainMetric] = Counter()
         """Number of jobs that name each metric in their settings."""
         self._values = array("d")
-        """Value of the main metric for each job, or nan if the job has none or failed."""
+        """Value of the main metric of each job, or nan if the job has no value or has failed."""
 
     def load(self, packed: Mapping[JobId, bytes], job_of: Callable[[JobId], Job]) -> None:
-        """Load stored results. Unreadable results are ignored, and will be read from the logs again."""
+        """Load stored results. Unreadable results are ignored and will be read from the logs again."""
         readable: dict[JobId, bytes] = {}
         printed: Counter[tuple[str, ...]] = Counter()
         for job_id, results in packed.items():
@@ -640,7 +640,7 @@ class ResultBook:
 
 
 def guess_main_metric(jobs_with: Mapping[str, int]) -> MainMetric | None:
-    """Choose a metric that many jobs print, preferably one from validation with a known direction."""
+    """Choose a metric that many jobs print, preferably a validation metric with a known direction."""
     most = max(jobs_with.values(), default=0)
     names = [name for name, count in jobs_with.items() if count > 0 and count * 2 >= most]
     if not names:

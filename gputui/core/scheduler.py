@@ -78,13 +78,13 @@ ADVICE: dict[type, str] = {
 
 
 class Savepoint(Struct, frozen=True):
-    """The state before commands that could not be stored. Handling it as an event takes the commands back.
+    """The state before some commands. Handling it as an event takes the commands back if they could not be stored.
 
-    Like any other change, this never reuses job ids or attempt numbers. Attempts that are being stopped still end.
+    Job ids and attempt numbers are not reused afterwards. Attempts that are being stopped still end.
     """
 
     jobs: dict[JobId, Job]
-    """Jobs that have changed since the savepoint, in their earlier versions."""
+    """The jobs that have changed since the savepoint, as they were before."""
     next_id: JobId
     record: Record
     history: int
@@ -94,18 +94,18 @@ class Savepoint(Struct, frozen=True):
 
 
 class Undo(Struct, frozen=True):
-    """What some commands changed. Handling it as an event takes them back for the jobs that have not changed since."""
+    """What some commands changed. Handling it as an event undoes this for all jobs that have not changed since."""
 
     before: dict[JobId, Job | None]
-    """The changed jobs in their earlier versions, or None for jobs that the commands added."""
+    """The changed jobs as they were before the commands, or None for jobs that the commands added."""
     after: dict[JobId, Job]
-    """The same jobs as the commands left them."""
+    """The same jobs as they were after the commands."""
     breakers: tuple[Breaker, Breaker]
     """The breaker before and after the commands."""
 
     @property
     def possible(self) -> bool:
-        """Whether the commands can be taken back: they have changed jobs, but no attempt has ended because of them."""
+        """Whether the commands can be taken back: they changed jobs, but not the state of an active attempt."""
         pairs = [(self.before[job_id], after) for job_id, after in self.after.items()]
         return bool(pairs) and not any(
             before is not None and (before.active or after.active) and type(before.state) is not type(after.state)
@@ -113,17 +113,17 @@ class Undo(Struct, frozen=True):
         )
 
     def unchanged(self, book: Book) -> list[JobId]:
-        """Return the jobs that are still as the commands left them."""
+        """Return the jobs that have not changed since the commands."""
         return [job_id for job_id, after in self.after.items() if book[job_id] == after]
 
 
 class Scheduler(SchedulerState):
-    """The queue of a session. `handle` makes all changes, but `place` decides starts and `preempt` makes room."""
+    """The queue of a session. `handle` makes all changes, except that `place` and `preempt` start and stop jobs."""
 
     _version = 0
 
     def handle(self, event: Event | Savepoint | Undo, now: float) -> list[Instruction]:
-        """Apply one event and return instructions for the engine. Raise Refusal without changing anything."""
+        """Apply one event and return instructions for the engine. If Refusal is raised, nothing has changed."""
         mode, scopes = self.wanted_mode, self.breaker.scopes
         instructions = self._apply(event, now)
         if self.wanted_mode is mode and self.breaker.scopes is scopes:
@@ -170,7 +170,7 @@ class Scheduler(SchedulerState):
         return []
 
     def _command(self, event: events.JobCommand, now: float) -> list[Instruction]:
-        """Handle a command on a job, unless it is not in `TRANSITIONS` or the job has changed since the user saw it."""
+        """Handle a command on a job. Refuse it if the state does not allow it or is not what the user saw."""
         job, seen = self.job(event.job), event.seen
         if job.archived:
             raise Refusal(f"#{job.id} was removed")
@@ -221,7 +221,7 @@ class Scheduler(SchedulerState):
         return placement.preempt(self, now)
 
     def next_wakeup(self) -> float | None:
-        """Return when a Tick is due, or None. The time may be too early, but never too late."""
+        """Return when the next Tick is due, or None. The time may be too early, but never too late."""
         moments = (self.book.timers.next(), breaker.next_moment(self) if self.breaker.scopes else None)
         return min((moment for moment in moments if moment is not None), default=None)
 
@@ -261,7 +261,7 @@ class Scheduler(SchedulerState):
         return PausedScope(**asdict(scope), job=job, at=at)
 
     def _step_clock(self, by: float) -> None:
-        """Shift all times by the amount by which the wall clock was set, so that durations do not change."""
+        """Shift all times after the wall clock was set by `by` seconds, so that durations do not change."""
         book = self.book
         living = (book[job_id] for job_id in (*book.active, *(place.job for place in book.line)))
         book.put_all([replace(job, state=state) for job in living if (state := _moved_by(job, by)) is not job.state])
@@ -273,7 +273,7 @@ class Scheduler(SchedulerState):
             self.clock += by
 
     def savepoint(self) -> Savepoint:
-        """Return an event that takes back all later commands. Only the latest savepoint may be handled."""
+        """Return an event that takes back all later commands. Only the newest savepoint may be used."""
         book = self.book
         return Savepoint(book.mark(), book.next_id, self.record(), len(self.unsaved_history), len(book.unsaved_revoked))
 
@@ -312,7 +312,7 @@ class Scheduler(SchedulerState):
         for job_id in unchanged:
             if event.before[job_id] is None and isinstance(book[job_id].state, states.Waiting):
                 commands.remove_waiting(self, book[job_id], events.Remove(job=job_id), now)
-        # Dependencies may have ended or been restored meanwhile, so what waits for them is decided again.
+        # The jobs that these jobs depend on may have ended or been restored, so the waiting state is decided again.
         restored = {job.id for job in earlier}
         for each in sorted(restored.union(*(book.dependents.get(job_id, ()) for job_id in restored))):
             job = book[each]
@@ -326,7 +326,7 @@ class Scheduler(SchedulerState):
         book, before = self.book, event.record
         changed = (_restored(event, book[id]) for id in (*sorted(event.jobs), *range(event.next_id, book.next_id)))
         restored = [job for job in changed if job is not None]
-        # The book determines what a blocked job waits for when the job is put into it, so blocked jobs come last.
+        # When a blocked job is put into the book, the book looks up the jobs it waits for, so blocked jobs come last.
         for job in sorted(restored, key=lambda job: isinstance(job.state, states.Blocked)):
             book.put(job)
         for dependent in {id for job in restored for id in book.dependents.get(job.id, ())}:
@@ -337,7 +337,7 @@ class Scheduler(SchedulerState):
         self.settings = before.settings
         if self.board.slots != before.slots:
             self.board.replace(before.slots, these=True)
-        # Commands that only reduce starts stay in force: pauses, and commands that keep probes from starting.
+        # Commands that only prevent starts stay in force: pauses, and commands that keep probes from starting.
         stopped = [scope for scope in self.breaker.paused_scopes if scope.stopped]
         left = any(scope.cause is not None and scope.cause.left for scope in stopped)
         self.breaker = before.breaker
@@ -374,9 +374,9 @@ def _moved_by(job: Job, by: float) -> State:
 
 
 def _restored(event: Savepoint, job: Job) -> Job | None:
-    """Return the job as it is to be restored, or None if it stays unchanged."""
+    """Return the job as it should be restored, or None if it needs no change."""
     if job.id >= event.next_id:
-        # Remove the identity, so that loading the job again does not look like adding a removed job.
+        # Remove the identity, so that the same job can be loaded again and does not count as removed by the user.
         spec = replace(job.spec, occurrence=None, outfile=None, key=None)
         return replace(job, spec=spec, state=states.Killed(), archived=True)
     before = event.jobs[job.id]

@@ -1,4 +1,4 @@
-"""Slots that run one job at a time, the board that records which are in use, and the state of their devices."""
+"""Slots, the board that records which slots are in use, and the state of the devices. A slot runs one job at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class DeviceFacts(Struct, frozen=True):
     """The state of a device in the last sample."""
 
     blocked: str | None = None
-    """Why no job may start on the device, as text after its name: `used by alice (pid 4121, 5 h)`, or None."""
+    """Why no job may start on the device, for example `used by alice (pid 4121, 5 h)`, or None if jobs may start."""
     memory_total: int | None = None
     memory_used: int | None = None
     """Bytes used by all processes, or None if unknown."""
@@ -42,7 +42,7 @@ class Devices:
         self._facts = facts
 
     def reserve(self, job: JobId, request: Request, devices: Iterable[str]) -> None:
-        """Treat the memory that a job requests as used from the moment it is placed, even before it is allocated."""
+        """Count the memory that a job requests as used from now on, even before the job has allocated it."""
         if request.memory is not None or request.memory_share is not None:
             for device in devices:
                 self._declared.setdefault(device, {})[job] = request
@@ -52,7 +52,7 @@ class Devices:
             self._declared.get(device, {}).pop(job, None)
 
     def without(self, jobs: Collection[JobId]) -> Devices:
-        """Return a copy without the memory that these jobs use and have requested."""
+        """Return a copy in which the memory that these jobs use or have requested is free."""
         devices = Devices()
         devices._facts = {device: _without(facts, jobs) for device, facts in self._facts.items()}
         devices._declared = {
@@ -85,7 +85,7 @@ class Devices:
         return needed is not None and total is not None and needed > total
 
     def free_memory(self, device: str) -> int | None:
-        """Return the free bytes, minus those that our jobs have requested but not allocated yet, or None if unknown."""
+        """Return the free bytes, or None if unknown. Memory that our jobs have requested does not count as free."""
         facts = self._facts.get(device, _UNKNOWN)
         if facts.memory_total is None or facts.memory_used is None:
             return None
@@ -115,7 +115,7 @@ def _without(facts: DeviceFacts, jobs: Collection[JobId]) -> DeviceFacts:
 
 
 NO_GPU = "-1"
-"""The value with which some tools hide every GPU in CUDA_VISIBLE_DEVICES."""
+"""The value of CUDA_VISIBLE_DEVICES with which some tools hide all GPUs."""
 
 
 class DeviceKind(StrEnum):
@@ -130,7 +130,7 @@ class Slot(Struct, frozen=True):
 
     id: SlotId
     devices: tuple[str, ...]
-    """The devices as in CUDA_VISIBLE_DEVICES: `0`, `GPU-…`, `MIG-…`. Empty for a slot without a GPU."""
+    """The devices as in CUDA_VISIBLE_DEVICES: `0`, `GPU-…`, `MIG-…`. A slot without a GPU has none."""
     kind: DeviceKind = DeviceKind.GPU
 
     @property
@@ -140,7 +140,7 @@ class Slot(Struct, frozen=True):
 
 
 class NodeState(StrEnum):
-    """Whether a node takes jobs."""
+    """Whether a node accepts jobs."""
 
     UP = "up"
     DRAINING = "draining"
@@ -166,7 +166,7 @@ def engine_of(slots: Iterable[Slot]) -> EngineName:
 
 
 class Board:
-    """A record of which job holds which slot. A slot that is removed while busy stays until its job has ended."""
+    """A record of which job holds which slot. A busy slot that is removed stays until its job has ended."""
 
     def __init__(self, slots: Iterable[Slot] = (), leaving: Iterable[Slot] = ()) -> None:
         self.slots: tuple[Slot, ...] = ()
@@ -184,7 +184,10 @@ class Board:
         self._known |= {slot.id: slot for slot in leaving}
 
     def replace(self, wanted: Iterable[Slot], *, these: bool = False) -> None:
-        """Replace the slots. Same devices keep their ids: the given ones with `these`, otherwise busy ones first."""
+        """Replace the slots. New slots with the same devices as old ones get their ids.
+
+        If several old slots match, ids of busy ones are used first. With `these`, only ids in `wanted` are used again.
+        """
         wanted = tuple(wanted)
         meant = {slot.id for slot in wanted} if these else set()
         free_ids: dict[tuple[tuple[str, ...], DeviceKind], list[SlotId]] = {}
@@ -210,7 +213,7 @@ class Board:
         self._capacity = Counter(device_key for slot in slots for device_key in slot.device_keys)
 
     def leaving(self) -> list[Slot]:
-        """Return the removed slots with jobs that are still running."""
+        """Return the removed slots whose jobs are still running."""
         wanted = {slot.id for slot in self.slots}
         return [self._known[id] for id in self.holders if id in self._known and id not in wanted]
 
@@ -240,7 +243,7 @@ class Board:
     def fit(
         self, request: Request, reserved: Collection[SlotId] = (), most_devices: int | None = None
     ) -> tuple[Slot, ...] | None:
-        """Return free slots on the least loaded devices for the request, or None if it has to wait."""
+        """Return free slots for the request, on the least loaded devices, or None if the request has to wait."""
         if self.on_cluster:
             # All slots are alike, and there may be very many.
             if self.not_on_cluster(request) or (most_devices is not None and len(self.holders) >= most_devices):
@@ -259,7 +262,7 @@ class Board:
         return None
 
     def not_on_cluster(self, request: Request) -> str:
-        """Return why the cluster can never run the request, or an empty string if it can or if there is no cluster."""
+        """Return why the cluster can never run the request, or an empty string if it can or there is no cluster."""
         if not self.on_cluster:
             return ""
         if request.devices:
@@ -282,12 +285,12 @@ class Board:
         return all(devices.blocked(name) is None and not devices.lacks(name, request) for name in slot.devices)
 
     def _in_use(self, more: tuple[Slot, ...] = ()) -> int:
-        """Return the number of devices in use if the slots in `more` were used as well."""
+        """Return how many devices would be in use if the slots in `more` were used too."""
         busy = {device_key for device_key, load in self._load.items() if load > 0}
         return len(busy.union(*(slot.device_keys for slot in more)))
 
     def most_devices(self, max_gpus: int | None, keep_free: int) -> int | None:
-        """Return the maximum number of devices in use at the same time, or None for no limit."""
+        """Return how many devices may be in use at the same time, or None for no limit."""
         limits = [max_gpus] if max_gpus is not None else []
         if keep_free:
             device_keys = {device_key for slot in self.slots for device_key in slot.device_keys}
@@ -298,7 +301,7 @@ class Board:
         return bool(self.serving(request))
 
     def serving(self, request: Request, *, unblocked: bool = False) -> list[Slot]:
-        """Return all slots, free or not, that can serve the request. With `unblocked`, leave out blocked devices."""
+        """Return all slots, free or not, that can serve the request. With `unblocked`, none has a blocked device."""
         if self.on_cluster:
             return [] if self.not_on_cluster(request) else list(self.slots)
         slots = _allowed(self.slots, request)
@@ -313,7 +316,7 @@ class Board:
         return groups + singles if enough else groups
 
     def on_quietest_device(self, slots: list[Slot]) -> list[Slot]:
-        """Return the slots on the least loaded device, which is likely to be the first to become empty."""
+        """Return the slots on the least loaded device. It is likely to be the first device without any jobs."""
         quietest = min(slots, key=lambda slot: max(self._load[device_key] for device_key in slot.device_keys))
         return [slot for slot in slots if not set(quietest.device_keys).isdisjoint(slot.device_keys)]
 
@@ -325,7 +328,7 @@ class Board:
             self.devices.reserve(job, request, slot.devices)
 
     def hold(self, job: JobId, slot_ids: tuple[SlotId, ...], devices: tuple[str, ...], request: Request) -> None:
-        """Take the slots of a job that an earlier scheduler placed, even if the slots have been removed since."""
+        """Record the slots of a job that an earlier scheduler placed, even if they have been removed since then."""
         for number, slot_id in enumerate(slot_ids):
             if slot_id not in self._known:
                 share = devices if len(slot_ids) == 1 else devices[number : number + 1]
@@ -363,7 +366,10 @@ def _allowed(slots: Iterable[Slot], request: Request) -> list[Slot]:
 
 
 def _choose(slots: list[Slot], count: int | None) -> tuple[Slot, ...] | None:
-    """Return one slot with `count` devices, or several with one device each, or a larger one, or else None."""
+    """Choose slots with `count` devices: one slot with exactly as many, several with one device each, or a larger slot.
+
+    Return None if there are none.
+    """
     if count is None:
         return (slots[0],) if slots else None
     exact = next((slot for slot in slots if len(slot.device_keys) == count), None)

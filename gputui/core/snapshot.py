@@ -17,13 +17,13 @@ from .slots import DeviceKind, Slot
 
 
 class PausedScope(Scope, frozen=True, kw_only=True):
-    """A scope that is paused after repeated errors, with its current or next probe."""
+    """A scope that is paused after repeated errors, and its current or next probe."""
 
     cause: Cause
     job: JobId | None
     """The job that is the current or the next probe, or None if no job is eligible."""
     at: float | None
-    """When the next probe starts or the running one counts as working, or None if only the user can decide that."""
+    """When the next probe starts or the running probe counts as working, or None if that depends on the user."""
 
     @property
     def resumes_itself(self) -> bool:
@@ -58,11 +58,11 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     outlook: Outlook = NO_OUTLOOK
     """The estimate of when the jobs will end."""
     over_budget: frozenset[tuple[Request, str]] = frozenset()
-    """Requests and groups of queued jobs that do not start because a budget is used up."""
+    """The requests and groups of queued jobs that do not start because a budget is used up."""
     paces: Mapping[str, float] = NO_PACES
     """The usual pause, in seconds, between two outputs of a job in each group."""
     awaits: str = ""
-    """What the jobs are waiting for, if nothing is running."""
+    """What the jobs are waiting for. Empty while a job is running."""
     results: Mapping[JobId, JobResults] = NO_RESULTS
     """Results of the jobs that printed any. They are unpacked on access."""
     metric: MainMetric | None = None
@@ -74,11 +74,11 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     trouble: str | None = None
     """A problem of the scheduler's process, in one sentence."""
     unavailable: str = ""
-    """Why the engine cannot be reached. The text is identical to `trouble` if this is the only problem."""
+    """Why the engine cannot be reached, or empty. If there is no other problem, `trouble` is the same text."""
 
     @property
     def is_saved(self) -> bool:
-        """Whether the snapshot's contents are stored. They are stored even if the engine cannot be reached."""
+        """Whether the snapshot's contents are stored, which is also the case while the engine cannot be reached."""
         return self.trouble is None or self.trouble == self.unavailable
 
     def __getitem__(self, job_id: JobId) -> Job:
@@ -95,7 +95,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
         return sum(self.counts.get(name, 0) for name in names)
 
     def silent_since(self, job: Job, now: float) -> float | None:
-        """Return when a running job last printed if that is unusually long ago, else None."""
+        """Return when a running job last printed something if that is unusually long ago, else None."""
         return silent_since(job, self.results.get(job.id), self.paces.get(job.spec.group), now)
 
     def job_eta(self, job: Job, now: float) -> float | None:
@@ -139,6 +139,6 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 
 
 def changed_places(jobs: tuple[Job, ...], earlier: tuple[Job, ...]) -> Iterator[int]:
-    """Yield the indexes at which the jobs of two snapshots differ. `earlier` may be shorter."""
+    """Yield the indexes of jobs that differ between two snapshots. `earlier` may be shorter."""
     yield from compress(count(), map(is_not, jobs, earlier))
     yield from range(len(earlier), len(jobs))

@@ -67,7 +67,7 @@ class SpanRecord:
         self._mode: tuple[Mode, Cause | None] | None = None
 
     def away(self, since: float, until: float) -> None:
-        """Record that no scheduler was running. This ends the spans of devices, unless the cause is seen again."""
+        """Record that no scheduler was running. Open spans of devices end, unless their causes are seen again."""
         for key, span in list(self._open.items()):
             if span.kind in (SpanKind.EXTERNAL, SpanKind.TROUBLE):
                 self._open[key] = replace(span, until=since)
@@ -88,7 +88,10 @@ class SpanRecord:
         self._set(SpanKind.DRAIN, "", drain, now)
 
     def devices(self, uses: Mapping[str, DeviceUse | None], now: float) -> None:
-        """Record why jobs may not start on each device, by the device's name in slots. None means that they may."""
+        """Record for each device why no job may start on it, or None if jobs may.
+
+        The keys are the device names used in slots.
+        """
         for device, use in uses.items():
             for kind in (SpanKind.EXTERNAL, SpanKind.TROUBLE):
                 span = None
@@ -98,7 +101,7 @@ class SpanRecord:
                 self._set(kind, device, span, now)
 
     def _set(self, kind: SpanKind, device: str, span: RecordedSpan | None, now: float) -> None:
-        """Begin, continue or end the open span of a device. `span` is what holds now, or None if nothing does."""
+        """Begin, continue or end a device's span of this kind. `span` is the current cause, or None."""
         before = self._open.get((kind, device))
         if before is not None and (span is None or _identity(span) != _identity(before)):
             ended = before.lasts_until(span.since if span is not None else now)
@@ -114,7 +117,7 @@ class SpanRecord:
         else:
             span = replace(before, until=None, memory=max(before.memory or 0, span.memory or 0) or None)
         self._open[kind, device] = span
-        if before is None or replace(span, memory=before.memory) != before:  # the memory is stored when the span ends
+        if before is None or replace(span, memory=before.memory) != before:  # the memory is stored at the end
             self.unsaved[span.number] = span
 
     def _number(self) -> int:
@@ -123,10 +126,10 @@ class SpanRecord:
 
 
 def _identity(span: RecordedSpan) -> object:
-    """Return what tells a span from the next one of its kind and device."""
+    """Return a value that differs between two consecutive spans of the same kind and device."""
     match span.kind:
         case SpanKind.PAUSE:
-            return span.since  # a cause to which jobs are added keeps its time
+            return span.since  # the time stays the same when more failed jobs are added to the cause
         case SpanKind.EXTERNAL:
             return span.user, span.pid
     return None

@@ -43,9 +43,9 @@ class Record(Struct, frozen=True):
     next_position: float = 0.0
     leaving: tuple[Slot, ...] = ()
     clock: float | None = None
-    """Wall clock minus monotonic clock in this boot, from which the next scheduler sees that the clock was set."""
+    """Wall clock minus monotonic clock in this boot. It tells the next scheduler whether the wall clock was set."""
     learned: dict[str, int] = {}
-    """Bytes to reserve on a device for jobs of each group, measured on succeeded jobs."""
+    """For each group, the bytes to reserve on a device for a job, as measured on succeeded jobs."""
     breaker: Breaker = Breaker()
 
 
@@ -59,16 +59,16 @@ class SchedulerState:
         self.book = Book(jobs, record.first_id, revoked_keys)
         self.board = Board(record.slots, record.leaving)
         self.wanted_mode, self.wanted_cause = record.mode, record.cause
-        """The mode and cause as users set them. Errors may pause the scheduler as well."""
+        """The mode and cause as set by users. Errors may also pause the scheduler."""
         self.settings = record.settings
         self.breaker: Breaker = record.breaker
         self.next_probes: dict[str | None, tuple[int, Scope, JobId | None]] = {}
-        """Cached results of `breaker.next_probe`, with the book's version and the scope they are valid for."""
+        """Cached results of `breaker.next_probe`, each with the book's version and the scope for which it is valid."""
         self.learned = dict(record.learned)
         self.next_position, self.clock = record.next_position, record.clock
         self.cpu_jobs_running = 0
         self.starts_again_at = float("-inf")
-        """When starts are allowed again after the machine had too few resources for one. Not stored."""
+        """When jobs may be started again after a start failed because of too few resources. Not stored."""
         self.stalled = ""
         """Why the scheduler's process cannot start anything, or empty if it can. Not stored."""
         self.unavailable = ""
@@ -82,7 +82,7 @@ class SchedulerState:
         self.recent: deque[HistoryEntry] = deque(maxlen=1000)
         """The latest transitions of all jobs, for error messages."""
         self.unsaved_history: list[HistoryEntry] = []
-        """History entries that are not stored yet: what users did, and what the attempts do not show."""
+        """History entries that are not stored yet: what users did, and changes that the attempts do not show."""
         for job in self.book:
             self.note_success(job)
             if job.active is not None:
@@ -96,7 +96,7 @@ class SchedulerState:
         )  # fmt: skip
 
     def change(self, job: Job, now: float, text: str, *, keep: bool = False, **changes: Any) -> Job:
-        """Replace fields of a job and record the change in its history. With `keep`, the entry is stored."""
+        """Replace fields of a job and record the change in its history. With `keep`, the history entry is stored."""
         changed = replace(job, **changes)
         self.book.put(changed)
         self.record_history(job.id, now, text, keep=keep)
@@ -151,7 +151,7 @@ class SchedulerState:
 
     @property
     def cause(self) -> Cause | None:
-        """Why the scheduler is paused, or None. Errors come first, so that leaving a session does not hide them."""
+        """Why the scheduler is paused, or None. Errors take precedence, so leaving a session does not hide them."""
         return self.wanted_cause if self.breaker.pause is None else self.breaker.pause.cause
 
     @property

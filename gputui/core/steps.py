@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Step(StrEnum):
-    """The steps in the order of the protocol. Each is reached after the event in its name has happened."""
+    """The steps in the order of the protocol. A step is reached when the event in its name has happened."""
 
     TURN_BEGUN = "turn begun"
     MARKERS_REMOVED = "markers removed"
