@@ -118,7 +118,7 @@
     const select = el("select", { "aria-label": "parameters" }, ...data.maps.map((map, i) => el("option", { value: i, text: map.rows.title + " × " + map.columns.title })));
     function draw() {
       const map = data.maps[select.value];
-      const titles = map.columns.values.map(value => el("th", { text: map.columns.title + "=" + value, title: value }));
+      const titles = map.columns.values.map(value => el("th", { text: value, title: value }));
       const buttons = [];
       function choose(row, column) {
         const cell = map.cells[row][column];
@@ -127,10 +127,10 @@
         chosen.replaceChildren(el("p", {}, el("b", { text: names + " " }), el("span", { text: [cell.job !== null ? "best #" + cell.job : "no result", cell.sweep ? "a finer sweep around it, " + counted(cell.jobs, "job") + ":" : ""].filter(Boolean).join(" · ") })));
         if (cell.sweep) chosen.append(el("pre", { text: cell.sweep }), copyButton("Copy", () => cell.sweep));
       }
-      table.replaceChildren(el("thead", {}, el("tr", {}, el("th"), ...titles)), ...map.rows.values.map((value, row) => el("tr", {},
-        el("th", { text: map.rows.title + "=" + value, title: value }), ...map.cells[row].map((cell, column) => {
+      table.replaceChildren(el("thead", {}, el("tr", {}, el("th"), el("th", { text: map.columns.title, colspan: titles.length })), el("tr", {}, el("th", { text: map.rows.title, title: map.rows.title }), ...titles)), ...map.rows.values.map((value, row) => el("tr", {},
+        el("th", { text: value, title: value }), ...map.cells[row].map((cell, column) => {
           const isBest = row === map.best[0] && column === map.best[1];
-          const button = el("button", { onclick: () => choose(row, column) }, el("span", { text: cell.median === null ? "–" : (isBest ? "★ " : "") + number(cell.median, data.decimals) }), el("small", { text: [cell.runs ? "n " + cell.runs : "", cell.failed ? cell.failed + " ✗" : ""].filter(Boolean).join(" · ") }));
+          const button = el("button", { onclick: () => choose(row, column) }, el("span", { text: cell.median === null ? "–" : (isBest ? "★" : "") + number(cell.median, data.decimals) }), el("small", { text: [cell.runs ? "n " + cell.runs : "", cell.failed ? cell.failed + " ✗" : ""].filter(Boolean).join(" · ") }));
           if (cell.median !== null) {
             button.style.background = "var(--h" + cell.shade + ")";
             button.style.color = cell.shade === 5 ? "light-dark(#fff, #12161b)" : cell.shade === 4 ? "light-dark(#1d2329, #12161b)" : "";
@@ -169,7 +169,7 @@
   let drawCurves = () => {};
 
   function curves() {
-    const names = [...new Set(data.curves.flatMap(curve => Object.keys(curve.series)))];
+    const names = [...new Set(data.curves.flatMap(curve => Object.keys(curve.series)))].filter(name => data.curves.some(curve => (curve.series[name] || []).length > 1));
     if (!names.length) return;
     if (names.includes(metric)) names.unshift(...names.splice(names.indexOf(metric), 1));
     const body = section("Curves", "of the best; click a row of the table to add or remove one"), legend = el("div", { class: "legend" }), charts = [];
@@ -218,7 +218,7 @@
       const chart = svg("svg", { viewBox: `0 0 ${w} ${h}`, role: "img" });
       const inner = svg("svg", { x: left, y: top, width: plot.w, height: plot.h }), cross = svg("g");
       let last = Infinity;
-      for (const value of isLog && y1 / y0 > 20 ? decades(y0, y1) : ticks(y0, y1, isLog ? 10 : 5)) {
+      for (const value of isLog && y1 / y0 > 20 ? decades(y0, y1) : ticks(y0, y1, isLog ? 7 : 5)) {
         if (value < y0 || last - y(value) < 14) continue;
         last = y(value);
         chart.append(svg("line", { x1: left, x2: w - right, y1: top + last, y2: top + last, stroke: "var(--line)" }), svg("text", { x: left - 8, y: top + last + 4, "text-anchor": "end" }, short(value)));

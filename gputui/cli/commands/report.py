@@ -183,7 +183,8 @@ def _answer(summary: Summary, jobs: list[ListedJob]) -> dict[str, str]:
     if not summary.best or table.metric is None or table.metric.direction is Direction.UNKNOWN:
         return {"first": plain(headline(summary)), "more": "", "command": ""}
     best = summary.best[0]
-    first = f"Best: {format_job(best, table)}, {table.metric.name} {format_result(best.best, table)}"
+    best_words = "Best so far" if summary.running or summary.waiting else "Best"
+    first = f"{best_words}: {format_job(best, table)}, {table.metric.name} {format_result(best.best, table)}"
     if best.step is not None:
         first += f" at {best.step:g}"
     for effect in summary.effects[:1]:
@@ -210,18 +211,15 @@ def _maps(summary: Summary, jobs: list[ListedJob]) -> list[dict[str, Any]]:
     for heat_map in summary.maps:
         rows, columns = heat_map.rows, heat_map.columns
         best: dict[tuple[str | None, str | None], JobId] = {}
-        for row in succeeded:
-            best.setdefault((row.params.get(rows.name), row.params.get(columns.name)), row.job)
-        cells = []
-        for at_row, row_value in enumerate(rows.values):
-            for at_column, column_value in enumerate(columns.values):
-                job = best.get((row_value, column_value))
-                values = {rows.name: around(rows, at_row), columns.name: around(columns, at_column)}
-                cell = to_builtins(heat_map.cells[at_row][at_column])
-                cells.append(cell | {"job": job, **_sweep(commands.get(job, "") if job is not None else "", values)})
-        width = len(columns.values)
-        by_row = [cells[start : start + width] for start in range(0, len(cells), width)]
-        maps.append(_clean(to_builtins(heat_map)) | {"cells": by_row})
+        for each in succeeded:
+            best.setdefault((each.params.get(rows.name), each.params.get(columns.name)), each.job)
+        shown = _clean(to_builtins(heat_map))
+        for row, cells in enumerate(shown["cells"]):
+            for column, cell in enumerate(cells):
+                job = best.get((rows.values[row], columns.values[column]))
+                values = {rows.name: around(rows, row), columns.name: around(columns, column)}
+                cell |= {"job": job} | _sweep(commands[job] if job is not None else "", values)
+        maps.append(shown)
     return maps
 
 
