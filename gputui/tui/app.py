@@ -63,13 +63,13 @@ class Setup:
     """Whether the terminal can display only ASCII."""
     cell_diff: bool = True
     bell: bool = True
-    """Whether to ring the bell at a pause after errors, when all jobs have ended, and when a job ends that the user
-    asked to be notified about.
+    """Whether to ring the bell when errors pause the scheduler, when all jobs have ended, and when a job ends about
+    which the user asked to be notified.
     """
 
 
 class RunOnUiThread(Message):
-    """A function that another thread wants to have called in the screen's thread."""
+    """A function that another thread asks the UI thread to call."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Palette(CommandPalette):
 
     @on(OptionList.OptionSelected)
     def _ignore_second_click(self, event: OptionList.OptionSelected) -> None:
-        """Ignore a click that arrives with the one that closed the palette. It would close the screen below."""
+        """Ignore a click if another click has just closed the palette, because it would close the screen below."""
         if not self.is_current:
             event.prevent_default().stop()
 
@@ -176,7 +176,7 @@ class GputuiApp(TerminalApp[Way]):
         return {"terminal": terminal_name(), "silent_for": silent}
 
     def alert(self, message: str) -> None:
-        """Call the user, who may be working in another window."""
+        """Get the attention of the user, who may be working in another window."""
         if self.setup.bell:
             self.call_user(message)
 

@@ -243,7 +243,7 @@ class _ScopeRows:
         return self._paused.due or self._paused.at is None or self._paused.at <= self._now
 
     def _early_probe_texts(self) -> list[str]:
-        """Return a long and a short text about the success of a running job that would start the probe earlier."""
+        """Return a long and a short text which say that the success of a running job would start the probe earlier."""
         running = still_running(self._snapshot, self._paused)
         if not running:
             return [""]
@@ -269,7 +269,9 @@ class _ScopeRows:
         return [("probe: ", Look.TEXT), (self._who(), Look.BOLD), (" alone", Look.TEXT)]
 
     def _who(self) -> str:
-        """Return the probe's id with the parameter values that distinguish failed jobs, or else with its name."""
+        """Return the probe's id, followed by the parameter values that distinguish the failed jobs or, if there are
+        none, by its name.
+        """
         job = self._paused.job
         if job is None:
             return ""

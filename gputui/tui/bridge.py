@@ -94,8 +94,8 @@ class Bridge:
     """Whether another process owns the session."""
 
     def __init__(self, hold: Callable[[Callable[[], None]], OwnedSession] | None = None) -> None:
-        """Create a bridge. `hold` acquires the session and gets a function to call in the owner's thread after each
-        change.
+        """Create a bridge. `hold` acquires the session. Its argument is a function to call in the owner's thread after
+        each change.
         """
         self._hold = hold
         self._holding: OwnedSession | None = None
@@ -108,7 +108,7 @@ class Bridge:
         self.machine = MachineWatch(lambda: self.root or os.getcwd())
         self._closed = False
         self.done: deque[Done] = deque(maxlen=MOST_DONE)
-        """The commands of this screen that were not taken back yet, newest last."""
+        """The commands of this screen that have not been taken back, newest last."""
         self.presence: Callable[[], dict[str, Any]] = dict
         """A function that returns facts about the terminal for other processes. It is called in the owner's thread."""
         self.on_dismissed: Callable[[], None] = lambda: None
@@ -293,7 +293,7 @@ class Bridge:
         ticket.when_done(lambda done: self.post(lambda: _deliver(done, then, refused)))
 
     def do_and_wait(self, work: Work[T]) -> T:
-        """Do the same as `do`, but wait for the result, even during a handover. Not for the screen's thread."""
+        """Do the same as `do`, but wait for the result, even during a handover. Not for the UI thread."""
         while not self._closed:
             holding = self._holding
             with suppress(OwnerGone):

@@ -104,7 +104,7 @@ class Chart(NamedTuple):
     down: bool = False
     """Whether low values are good. Outliers are cut off at the bad end."""
     x_label: Callable[[float], str] | None = None
-    """Formats the seconds of an x axis that is time, or None if it is not."""
+    """Function that formats the seconds of the x axis, or None if the x axis does not show time."""
     marker_x: float | None = None
     """The position of a vertical line that marks the end of the data, or None for no line."""
     since: float | None = None
@@ -116,7 +116,9 @@ class Chart(NamedTuple):
     log: bool = False
     """Whether the y axis is logarithmic. This has no effect if a value is not positive."""
     filled: bool = False
-    """Whether to fill the area below the curves. Their numbers become the shade, which is higher at the top."""
+    """Whether to fill the area below the curves. Each cell of the area gets a shade, which is higher at the top,
+    instead of the number of its curve.
+    """
     is_small: bool = False
     """Whether the y axis has only two labels, the lowest and the highest value, so that the curve takes all rows."""
     has_x_scale: bool = True
@@ -130,7 +132,7 @@ class _Axis(NamedTuple):
     ticks: Mapping[int, float]
     """The value of each row that has a label."""
     row_of: Callable[[float], float]
-    """Returns the row of a value, with a fraction."""
+    """Function that returns the row of a value. The result may have a fraction."""
     step: float
     """Distance between two labels, which decides how many decimals they have."""
 
@@ -185,7 +187,7 @@ def _x_range(chart: Chart) -> tuple[float, float]:
 
 
 def _within(points: Sequence[tuple[float, float]], left: float, right: float) -> list[tuple[float, float]]:
-    """Return the points between two positions, and where the curve crosses these."""
+    """Return the points between two positions, and the points at which the curve crosses these positions."""
     within = [point for point in points if left <= point[0] <= right]
     if len(within) == len(points):
         return within
@@ -271,8 +273,8 @@ def _end_value(curve: ChartCurve) -> float:
 
 
 def _value_range(curves: Sequence[ChartCurve], chart: Chart, start: float) -> tuple[float, float]:
-    """Return the lowest and highest values to show: those after `start`, and the best ones. A steep start enters from
-    above or below. A few outliers at the bad end are left out.
+    """Return the lowest and the highest value to show. The values after `start` and the best values are in this range,
+    except for a few outliers at the bad end. A steep curve may begin outside it.
     """
     points = [point for curve in curves for point in curve.points if math.isfinite(point[1])]
     values = [value for x, value in points if x >= start] or [value for _, value in points]
@@ -322,8 +324,8 @@ def _log_axis(low: float, high: float, rows: int) -> _Axis:
 
 
 def _linear_scale(low: float, high: float, rows: int) -> tuple[float, float, int, int]:
-    """Return the lowest tick, the distance between two ticks, their number without the lowest one, and the number of
-    rows between two, which is whole.
+    """Return the lowest tick, the distance between two ticks, the number of ticks above the lowest one, and the number
+    of rows between two ticks.
     """
     most = max(1, (rows - 1) // 3)
     step = nice_step((high - low) / most)
@@ -367,7 +369,7 @@ def _x_scale(left: float, right: float, columns: int, label_of: Callable[[float]
     step = nice_step(least)
     if label_of is not None:
         step = next((seconds for seconds in TIME_STEPS if seconds >= least), step)
-    elif step > 1 and step != int(step):  # 2.5: between two epochs there is nothing
+    elif step > 1 and step != int(step):  # not 2.5, because there are no values between two epochs
         step = 3.0 if least <= 3 else 5.0
     at = math.ceil(left / step - 1e-9) * step
     line = [" "] * columns

@@ -29,13 +29,13 @@ class LookTable:
     """Colours that are numbered: loads from low to high, memory over time, and the curves of a chart."""
     backgrounds: Mapping[str, str | int]
     bars: dict[str, tuple[str | int, str | int]] = field(default_factory=dict)
-    """Text and background of filled bars on the timeline, and of the heat map from worst to best."""
+    """Text and background colours of the timeline's bars, and of the heat map's cells from worst to best."""
     on: dict[str, dict[str, str | int]] = field(default_factory=dict)
-    """Meanings that need another colour on a background, where they would be illegible."""
+    """For each background, other colours for the meanings that would be illegible on it."""
     grave: str | int = ""
     """The background of a message about a serious problem."""
     veil: str = "00"
-    """How opaque the page over a screen below a dialog is, as two hexadecimal digits."""
+    """The opacity of the colour that covers the screen below a dialog, as two hexadecimal digits."""
     rules: bool = False
 
 
@@ -265,7 +265,7 @@ class Palette:
     styles: dict[Look, Style]
     grounds: dict[Ground, Style]
     replaced: dict[Ground, dict[str, Style]]
-    """Meanings that would be illegible on a background, with the colours that they have there."""
+    """For each background, other styles for the meanings that would be illegible on it."""
     rules: bool
     """Whether to draw rules in the blanks of bands. This is for terminals without background colours."""
 
@@ -320,14 +320,16 @@ _ON_BANDS = {Look.HEAD: Look.BOLD, Look.HEAD_PAST: Look.PAST}
 
 
 def _style(colour: str | int = "", background: str | int = "") -> Style:
-    """Return the style of a colour, or of a word such as `dim` that stands for one where there are no colours."""
+    """Return the style of a colour. Where there are no colours, a word such as `dim` takes the place of the colour."""
     if background:
         return Style(bgcolor=Color.parse(_css(background)))
     return Style.parse(_css(colour))
 
 
 def _css(colour: str | int) -> str:
-    """Return a colour by its name or RGB. That of an index is one that Rich rounds to this very index."""
+    """Return the name or RGB value of a colour. For an index, return an RGB value that Rich rounds to
+    the same index.
+    """
     if isinstance(colour, str):
         return colour
     if colour >= _GREYS:
@@ -397,7 +399,7 @@ class AsciiSigns(LineFilter):
 
 
 def _theme(look: LookTable, *, dark: bool) -> Theme:
-    """Return a theme whose colours are all in the table: what Textual would mix is defined here."""
+    """Return a theme that only uses colours of the table. The colours that Textual would mix are defined here."""
     meanings = {name: _css(colour) for name, colour in look.meanings.items()}
     backgrounds = {name: _css(colour) for name, colour in look.backgrounds.items()}
     page = _css(look.page)

@@ -1,1 +1,1 @@
-"""Dialogs that ask, pick, show and edit. A dialog only returns a choice, on which the caller acts."""
+"""Dialogs that ask, pick, show and edit. A dialog only returns a choice; its caller carries it out."""

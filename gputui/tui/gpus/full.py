@@ -216,7 +216,9 @@ def _shares(device: DevicePicture, picture: DevicesPicture) -> list[tuple[str, b
 
 
 def _is_ours(device: DevicePicture, picture: DevicesPicture, pid: int) -> bool:
-    """Return whether a process is ours. A session knows its pids. A monitor can only tell for a whole device."""
+    """Return whether a process is ours. With a session, its pid decides. Without one, all processes of a device are
+    either ours or not.
+    """
     return pid in picture.pids or (device.state is None and not device.share.others)
 
 
@@ -337,12 +339,12 @@ def _size(count: int) -> str:
 
 _MOST_LINES = 9
 _FEW, _FEW_LINES = 2, 20
-"""Maximum number of GPUs that counts as few, and maximum number of lines for each of them. Few GPUs get more lines so
-that the screen is not empty.
+"""Maximum number of GPUs that counts as few, and maximum number of lines for each GPU in this case. The many lines fill
+a screen that would otherwise be empty.
 """
 _WITH_MEMORY_HISTORY = 160
 _MEMORY_NOW = 9
-"""Width of the memory in use, right of its history."""
+"""Width of the figure for the memory in use, which is to the right of the memory's history."""
 _NARROW = 100
 
 

@@ -345,7 +345,7 @@ class LogPane(ScrollView, can_focus=True):
         """A pattern whose first group is a number to show in bold because it is read as a result, or None."""
         self._instead = ""
         self._visible: list[tuple[int, int]] = []
-        """The key of the line and the number of the part of that line, for each row of the screen."""
+        """For each row of the screen, the key of its line, and the number of the part of the line in this row."""
         self._visible_in = Size(0, 0)
 
     @property

@@ -40,7 +40,7 @@ from .row_facts import ResultShape, RowContext, RowFacts, best_result, gpus_of, 
 from .rows import METRIC, QUEUE_ORDER, SHOWN_STATES, Filter, Keys, Rows, Tab
 
 LEAST_PLACE, LEAST_NODE, MOST_PLACE = 3, 5, 8
-"""Widths of the column of GPUs: at least, at least on a cluster, and at most."""
+"""Widths of the column of GPUs: the minimum, the minimum on a cluster, and the maximum."""
 NAME_STEP = 4
 """Number of cells in each step by which the column of names grows."""
 HEADER = 1

@@ -141,7 +141,7 @@ class Shadow:
                     pen = own
                 groups.setdefault(pen, []).append((column, y))
                 after = column + 1
-        # The current style comes early. The order of the others mostly adds attributes to the previous ones.
+        # Cells in the current style come early. The other styles are sorted, so that most only add attributes.
         order = sorted(groups, key=lambda pen: (pen is not None, pen != self._pen, pen or PLAIN))
         return "".join([self._cell(self._rows[y], x, y) for pen in order for x, y in groups[pen]])
 

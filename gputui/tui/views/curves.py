@@ -41,16 +41,16 @@ if TYPE_CHECKING:
 
 
 SIGNS = "●■◆▲○□◇△"
-"""The signs of the best points of the curves, in the order of `CURVES`. With the name at the end of each curve, they
-tell curves apart without colour.
+"""The signs of the best points of the curves, in the order of `CURVES`. Together with the name at the end of each
+curve, they make it possible to tell curves apart without colour.
 """
 
 
 def chart_pieces(
     chart: Chart, cells: int, height: int, looks: Sequence[Look], upright: Look = Look.WARNING
 ) -> list[list[Piece]]:
-    """Return the lines of a chart, indented by one blank. `looks` are by the numbers of the curves. `upright` is that
-    of the vertical line.
+    """Return the lines of a chart, indented by one blank. `looks` contains the look of each curve by its number, and
+    `upright` is the look of the vertical line.
     """
     scale_looks = {AXIS: Look.PAST, GRID: Look.LINE, UPRIGHT: upright}
 
@@ -63,7 +63,9 @@ def chart_pieces(
 
 
 def wants_log(curves: Sequence[ChartCurve], direction: Direction) -> bool:
-    """Return whether a logarithmic scale suits the curves: those of a loss that spans more than a factor of 2."""
+    """Return whether a logarithmic scale suits the curves: low values are better, all are positive, and the highest is
+    more than twice the lowest.
+    """
     values = [value for curve in curves for _, value in curve.points if isfinite(value)]
     return direction is Direction.DOWN and bool(values) and min(values) > 0 and max(values) > 2 * min(values)
 
@@ -93,8 +95,8 @@ def points_of(points: Sequence[Point], *, by_time: bool) -> list[tuple[float, fl
 
 
 SMOOTHING = (0.0, 0.02, 0.04)
-"""The standard deviations of the window with which curves are smoothed, as shares of the points of a curve. 0 means not
-at all.
+"""The standard deviations of the window with which curves are smoothed, each as a share of the number of points of a
+curve. 0 means no smoothing.
 """
 LEAST_DEVIATION = 0.7
 """Standard deviation in points below which smoothing would change nothing. Short curves are drawn as printed."""
@@ -131,7 +133,7 @@ def smoothed(points: Sequence[tuple[float, float]], smoothing: float) -> list[tu
 
 
 def value_at(points: Sequence[tuple[float, float]], x: float) -> float | None:
-    """Return the value at a position, which is that of the latest earlier point. Nothing is interpolated."""
+    """Return the value of the last point up to a position. Nothing is interpolated."""
     place = bisect_right(points, x, key=lambda point: point[0]) - 1
     return points[place][1] if place >= 0 else None
 
@@ -241,7 +243,7 @@ MOST_BESIDE = 3
 
 
 class DrawnCurve(NamedTuple):
-    """The points of a curve, with what they were made from."""
+    """The points of a curve, with the data from which they were computed."""
 
     own: Sequence[Point]
     by_time: bool
@@ -277,12 +279,12 @@ class CurvesView(FullView):
         self.window: tuple[float, float] | None = None
         """The visible part of the x axis, or None for all of it."""
         self.log_y: bool | None = None
-        """Whether the y axes are logarithmic, or None for those that it suits."""
+        """Whether the y axes are logarithmic, or None to decide for each metric with `wants_log`."""
         self.smoothing = 2
-        """The place of the current smoothing in `SMOOTHING`."""
+        """The index of the current smoothing in `SMOOTHING`."""
         self._drawn: dict[tuple[JobId, str], DrawnCurve] = {}
         self._charts: dict[str, tuple[object, list[list[Piece]]]] = {}
-        """The chart of each metric, with what it was made from."""
+        """The chart of each metric, with the data from which it was drawn."""
         self.charts = LinesView(id="charts")
         self.table = LinesView(id="results")
 
@@ -339,7 +341,7 @@ class CurvesView(FullView):
         return list(dict.fromkeys(curve.name for curves in self._curves.values() for curve in curves))
 
     def _shown_metrics(self) -> list[str]:
-        """Return the main metric and as many others with a course as fit beside it."""
+        """Return the main metric and, of the other metrics with more than one value, as many as fit beside it."""
         if self.size.width < BESIDE:
             return [self.metric]
         several = (curve for curves in self._curves.values() for curve in curves if len(curve.points) > 1)
@@ -471,7 +473,7 @@ class CurvesView(FullView):
         self.paint()
 
     def act_log_y(self) -> None:
-        """Choose the other y axis, for all charts."""
+        """Switch all charts between a linear and a logarithmic y axis."""
         curves = [ChartCurve(self._points(job, self.metric)[0], 0) for job in self.jobs]
         self.log_y = not (wants_log(curves, self.direction) if self.log_y is None else self.log_y)
         self.paint()

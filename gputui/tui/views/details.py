@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 NARROW = 100
 """Number of columns below which facts and charts are on different pages. The key `tab` changes the page."""
 LEAST_FOR_LOG = 12
-"""Number of rows that the rest needs in order to show the end of the log."""
+"""Minimum number of rows for the other parts of the view if the end of the log is shown."""
 FIRST_REPAINT_AFTER, REPAINT_AFTER = 0.05, 0.5
 """Seconds to wait for more curves and log lines before they are painted: in the first second of a job, and later."""
 MOST_LOG_LINES = 40
@@ -86,11 +86,13 @@ class DetailsView(FullView):
         self.details: Details | None = None
         self.curves: dict[int, tuple[Curve, ...]] = {}
         self.sibling_points: dict[JobId, tuple[Point, ...]] = {}
-        """The main metric of jobs to which this one is compared, as far as it is known. It is kept for the next job."""
+        """The points of the main metric of the jobs to which this job is compared, as far as they are known. They are
+        kept when the view goes to the next job.
+        """
         self._compared: list[JobId] = []
         """The jobs to which this one is compared."""
         self._compared_for: tuple[JobId, str] | None = None
-        """The job and the metric for which they were chosen."""
+        """The job and the metric for which the jobs in `_compared` were chosen."""
         self._requested: object = None
         self._first_metric = 0
         self._facts_only = False

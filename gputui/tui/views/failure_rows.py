@@ -253,7 +253,9 @@ LEAST_NAME = 12
 def job_columns(
     jobs: Sequence[Job], parameters: Parameters, name_of: Callable[[Job], str], room: int, highest_id: int
 ) -> list[Column]:
-    """Return as many parameters as fit, or the names of the jobs, between their ids and what is known of their ends."""
+    """Return the columns: the ids of the jobs, then as many parameters as fit or else the names of the jobs, then their
+    GPUs and run times.
+    """
 
     def column(title: str, texts: Iterable[str], width: int, *, to_right: bool = True, rank: int = 0) -> Column:
         return Column(title, [(text, Look.TEXT) for text in texts], to_right, rank, fixed_width=width)

@@ -54,7 +54,9 @@ class SimilarJobs:
         self._alike: tuple[object, object, float, list[JobId]] = (None, None, 0.0, [])
 
     def of(self, snapshot: Snapshot, group: FailureGroup | None, *, fresh: bool) -> list[JobId]:
-        """Return the waiting, not held jobs with the group's common parameters. `fresh` skips the cache."""
+        """Return the waiting jobs that are not held and have the parameters common to the group. `fresh` skips the
+        cache.
+        """
         if group is None or not group.common.parameters or not snapshot.waiting:
             return []
         shared, jobs, at, known = self._alike

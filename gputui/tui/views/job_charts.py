@@ -90,7 +90,7 @@ class JobCurves:
 
     @property
     def figures(self) -> list[str]:
-        """The names of what the attempt used that were recorded."""
+        """The names of the figures that were recorded about what the attempt used."""
         return [name for name in FIGURES if len(self.points(name)) > 1]
 
     def step_curves(self) -> list[StepCurve]:
@@ -106,8 +106,8 @@ _OWN, _EARLIER, _BEST, _MEDIAN = range(4)
 
 
 def main_chart(data: JobCurves, name: str, cells: int, height: int) -> Lines:
-    """Return a band and a chart of one metric. If it is the session's, the median of the siblings and the best job are
-    drawn too.
+    """Return a band and a chart of one metric. If it is the session's metric, the median of the siblings and the best
+    job are drawn too.
     """
     direction = data.snapshot.direction(name)
     own = data.points(name)
@@ -155,8 +155,8 @@ def _main_figures(
 
 
 def _band(name: str, about: Sequence[str], figures: Sequence[tuple[str, str]], cells: int) -> list[Piece]:
-    """Return a title on the background of a band, with as many figures at its right end as fit. The last text of
-    `about`, which is the shortest, is shown if possible, and an earlier one if there is room.
+    """Return a title on the background of a band, with as many figures at its right end as fit beside the shortest text
+    of `about`, which is the last one. The title is followed by the first text of `about` for which there is room.
     """
     figures, least = list(figures), width("".join(about[-1:])) + 4
 
@@ -194,7 +194,7 @@ def grid(data: JobCurves, names: Sequence[str], cells: int, height: int) -> Line
     for name in (RAM, *reversed(names[2:]), *_DROPPED_FIRST[1:], *reversed(names[:2])):
         if len(shown) > most * beside and name in shown:
             shown.remove(name)
-    # What it learns, what the GPU does, and what the machine does, in rows of their own if these are not too many
+    # The metrics, the figures of the GPU and those of the machine begin rows of their own if there is room.
     groups = [[name for name in shown if _GROUPS.get(name, 0) == group] for group in range(3)]
     rows = [group[at : at + beside] for group in groups for at in range(0, len(group), beside)]
     if len(rows) > most:

@@ -74,7 +74,7 @@ class Subject:
     memory_used: int | None = None
     """The current GPU memory in bytes, or None if unknown."""
     device_warnings: Sequence[str] = ()
-    """What is wrong with the devices on which it runs."""
+    """What is wrong with the devices on which the job runs."""
 
     @property
     def results(self) -> JobResults | None:

@@ -67,7 +67,9 @@ def bar_line(scene: TimelineScene, slot: SlotBars) -> Pieces:
 
 
 def _bar(run: Sequence[Cell], scene: TimelineScene) -> list[Piece]:
-    """Draw a bar, with its number if it fits. For attempts shorter than a cell, the height is the busy share."""
+    """Draw a bar, with its number if it fits. For attempts shorter than a cell, its height is the share of time in
+    which the slot was busy.
+    """
     bar, first = run[0].bar, run[0]
     assert bar is not None
     chosen = scene.cursor == (bar.job, bar.attempt)
