@@ -251,6 +251,8 @@ def test_the_answer_is_followed_by_charts_that_respond(sweep: Path, tmp_path: Pa
         chromium.value("document.getElementById('more').click()")
         assert chromium.value(rows) == 12
         if width < 600:
+            cells = "[...document.querySelectorAll('#results tbody tr')].map(row => row.children.length)"
+            assert set(chromium.value(cells)) == {2}, "a job is two lines beside its result, not a row of a wide table"
             sort = "(() => { const box = document.querySelector('[aria-label=\"sort by\"]'); box.value = '{}'; "
             chromium.value(sort.replace("{}", "0") + "box.dispatchEvent(new Event('change')); })()")
             assert chromium.value("document.querySelector('#results tbody tr').innerText").startswith("★ #0 lr=0.1")
@@ -293,6 +295,14 @@ def test_cards_are_called_by_their_number_and_the_load_of_others_is_theirs(page:
     tracks = contents["load"]["tracks"]
     assert [track["label"] for track in tracks] == ["GPU 0", "GPU 1"]
     assert [any(track["others"]) for track in tracks] == [False, True]
+    if CHROMIUM is not None:
+        _report(root, str(page))
+        with browser(tmp_path) as chromium:
+            chromium.open(page.as_uri(), 1280)
+            assert chromium.value("document.querySelectorAll('path.ours').length") == 1
+            assert chromium.value("document.querySelectorAll('path.others').length") == 1
+            texts = chromium.value("[...document.querySelectorAll('svg text')].map(text => text.textContent)")
+            assert texts.count("RTX 3090") == 2
 
 
 def test_without_a_gpu_nothing_is_called_one(session: Session) -> None:
