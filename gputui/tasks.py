@@ -27,7 +27,7 @@ INTERRUPTED = 130
 
 
 class NothingRan(RuntimeError):
-    """None of the tasks could be run."""
+    """Raised when none of the tasks could be run."""
 
 
 class GPUTaskScheduler:

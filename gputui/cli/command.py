@@ -76,7 +76,7 @@ def _report(failure: Failure) -> None:
 
 
 class Failure(NamedTuple):
-    """How a command ended. `error` is the class of the error if the exit status does not tell it."""
+    """How a command ended. `error` is the class of the error, if the exit status alone does not identify it."""
 
     status: int
     message: str = ""
@@ -110,7 +110,9 @@ def _classify(error: Exception, words: Sequence[str]) -> Failure | None:
 
 
 def find_session(options: Options) -> Client:
-    """Return the session selected by the options, or with --dry-run a copy in memory, about which nothing is asked."""
+    """Return the session selected by the options. With --dry-run, return a copy in memory and answer all questions with
+    yes.
+    """
     if getattr(options, "dry_run", False):
         from .dry_run import RehearsalClient
 

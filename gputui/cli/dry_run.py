@@ -105,7 +105,9 @@ class Rehearsal(SessionCopy):
     # What follows
 
     def preview(self, jobs: Collection[JobId]) -> list[PreviewedJob]:
-        """Play the queue out until these jobs have run, as far as the durations of other jobs tell."""
+        """Simulate the queue until these jobs have started, as far as the run times of the other jobs
+        can be estimated.
+        """
         scheduler, paces = self.scheduler, self.results.book.paces.usual()
         running = RunningJobs(scheduler, self.now, self.results.book.results, paces)
         after = {job: scheduler.book[job] for job in jobs}

@@ -38,12 +38,12 @@ NAN = ("rn50", "0.3", "128")
 """The job that ended with an error, after three epochs."""
 ERROR = "FloatingPointError: loss is nan at epoch 4"
 FIRST_PID = 1 << 23
-"""No process has such a pid."""
+"""The first pid of the simulated processes. No real process has such a high pid."""
 SAMPLED_EVERY = 5.0
 
 
 def drafts() -> list[Draft]:
-    """Return the jobs of the evening: what the demo's own jobs are compared with."""
+    """Return the jobs of the evening, with which the demo's own jobs are compared."""
     return [
         Draft(f"python train.py --net {net} --lr {rate} --bs {batch}", params={"net": net, "lr": rate, "bs": batch})
         for rate, batch, net in product(("0.3", "0.1", "0.03"), ("32", "128"), SECONDS)

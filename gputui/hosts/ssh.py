@@ -21,7 +21,7 @@ _ALIAS = lazy_regex(r"[\w][\w.@%+-]*|\[[0-9a-fA-F:]+\]")
 
 
 class BadHost(ValueError):
-    """The host is invalid. The message is shown to the user."""
+    """Raised when a host is invalid. The message is shown to the user."""
 
 
 class HostPlace(NamedTuple):
@@ -66,7 +66,7 @@ def parse_hosts(written: str | None, config: Config) -> list[HostPlace]:
 
 
 def notes_file() -> str:
-    """Return the path of gputui's own file beside the user's settings, which gputui never changes."""
+    """Return the path of gputui's own file, which is beside the user's settings. gputui never changes the settings."""
     return os.path.join(os.path.dirname(user_file()), "hosts.json")
 
 

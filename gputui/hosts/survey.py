@@ -44,7 +44,7 @@ class HostsAnswer(Struct, frozen=True):
 
 
 ANSWERS = {"hosts": HostsAnswer}
-"""The answer of `gputui hosts --json`, which is here because the command imports little."""
+"""The answer of `gputui hosts --json`. It is defined here because the module of the command imports little."""
 
 
 def hosts_answer(answers: Iterable[Answer]) -> HostsAnswer:
@@ -84,7 +84,9 @@ class Survey:
 
 
 def ask_all(places: Iterable[HostPlace], ssh: str, patience: float = PATIENCE) -> list[Answer]:
-    """Return one answer for each place, in order. It says so if a place takes longer than `patience` seconds."""
+    """Return one answer for each place, in order. If a place takes longer than `patience` seconds, its
+    answer says so.
+    """
     answers = {place.alias: Answer(place, trouble=f"no answer within {patience:g} s") for place in places}
     processes: dict[str, subprocess.Popen[str]] = {}
 
@@ -185,7 +187,9 @@ class JobNeeds(Struct, frozen=True):
 
 
 def choose_host(answers: Iterable[Answer], needs: JobNeeds) -> Answer | None:
-    """Return the machine with the most suitable GPUs, then the lowest load. Without GPUs only if no machine has any."""
+    """Return the machine with the most suitable GPUs. Among equals, take the lowest load. A machine without GPUs is
+    taken only if no machine has any.
+    """
     answered = [(answer, answer.status) for answer in answers if answer.status is not None]
     with_gpus = [(answer, status) for answer, status in answered if status.gpus]
     ranked = [

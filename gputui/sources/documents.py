@@ -25,7 +25,7 @@ class SpecDocument(Struct, frozen=True):
     line_of: Callable[[Place], int | None]
 
     def line(self, place: Place) -> int | None:
-        """Return the line of this key, or else of its table, or None if it is not known."""
+        """Return the line of this key, or else of its table, or None if neither line is known."""
         for length in range(len(place), 0, -1):
             child = self.line_of(place[:length])
             if child is not None:
@@ -137,7 +137,7 @@ T = TypeVar("T")
 
 
 class BadTable(Exception):
-    """A table is invalid. The exception contains the problem and its place."""
+    """Raised when a table is invalid. The exception contains the problem and its place."""
 
     def __init__(self, reason: str, place: Place = ()) -> None:
         super().__init__(reason)

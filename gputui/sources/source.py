@@ -25,7 +25,7 @@ _BLANK = JobSpec(command="", cwd="", environment="")
 
 
 class BadInput(Exception):
-    """Invalid input. None of it is used. The message is for the user."""
+    """Raised when input is invalid. None of the input is used. The message is for the user."""
 
     @classmethod
     def at(cls, origin: str, line: int, reason: str) -> BadInput:
@@ -113,7 +113,7 @@ def changed_spec(before: JobSpec, command: str, settings: JobSettings) -> JobSpe
     """
     blank = {field: getattr(_BLANK, field) for field in _COPIED}
     fields = _fields(settings, before.cwd, before.environment)
-    # A snapshot is of one directory.
+    # A snapshot belongs to one directory, so a job that now runs in another one loses it.
     fields["code"] = before.code if settings.snapshot and fields["cwd"] == before.cwd else None
     return with_updated_params(replace(before, command=command, **blank | fields), before)
 

@@ -22,7 +22,7 @@ LONGEST_DURATION = 3650 * 86400.0
 
 
 class BadValue(ValueError):
-    """An invalid value. The message is the end of a longer error message."""
+    """Raised when a value is invalid. The message is the end of a longer error message."""
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

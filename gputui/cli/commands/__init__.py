@@ -138,7 +138,7 @@ def reads_stdin(words: list[str]) -> bool:
 def _import_msgspec() -> None:
     """Import msgspec without typing_extensions.
 
-    That loads slowly, and msgspec does not need it since Python 3.11.
+    Importing typing_extensions is slow, and msgspec does not need it since Python 3.11.
     """
     loaded = sys.modules.get("typing_extensions")
     sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # None makes the import fail

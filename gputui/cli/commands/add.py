@@ -124,7 +124,7 @@ def work(options: Options) -> int:
 
 
 def print_added(options: Options, client: Client, jobs: list[AddedJob], cursor: str) -> int:
-    """Print the ids of jobs that were added, or were there before with the same key."""
+    """Print the ids of the jobs, which were added now or existed before with the same key."""
     if options.dry_run:
         from gputui.cli.dry_run import print_preview
 
@@ -146,7 +146,8 @@ def print_added(options: Options, client: Client, jobs: list[AddedJob], cursor: 
 def add_all(
     options: Options, drafts: Iterable[Draft], common: JobSettings, origin: str, group: str = ""
 ) -> tuple[Client, list[AddedJob], str]:
-    """Add jobs with common settings. Return the session, the jobs, and with --json the cursor of the events before.
+    """Add jobs with common settings. Return the session, the jobs and, with --json, the cursor of the events before
+    them.
 
     `group`: the group of the jobs if the user named none.
     """

@@ -57,7 +57,7 @@ def work(options: Options) -> int:
 
 
 class _TooLate(Exception):
-    """The owner did not answer in time."""
+    """Raised when the owner does not answer in time."""
 
 
 def complete() -> None:

@@ -118,7 +118,7 @@ def run_daemon(
 
 
 def _take_lock(paths: Paths, *, wait: bool) -> Lock | None:
-    """Take the lock, but not soon after another daemon has failed. Meanwhile an app or a run can have it."""
+    """Take the lock. If another daemon has just failed, wait first, so that an app or a run can take it."""
     while True:
         lock = locks.take(paths, wait=wait, create=False)
         holder = locks.holder(paths)

@@ -102,7 +102,7 @@ def _run_editor(path: str) -> None:
 
 
 class BadText(Exception):
-    """The edited text is invalid. The message is shown to the user."""
+    """Raised when the edited text is invalid. The message is shown to the user."""
 
 
 def text_of(shown: ShownJob) -> str:

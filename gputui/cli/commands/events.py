@@ -126,7 +126,9 @@ def _check_reader() -> None:
 
 LINES, LONGEST_LINE = 20, 300
 MOST_IN_FULL = 100
-"""Number of ended jobs that are printed with the kind of their error and the end of their output. Failed jobs first."""
+"""Number of ended jobs that are printed with the kind of their error and the end of their output. Failed jobs come
+first.
+"""
 
 
 class Result(Struct, frozen=True):
@@ -194,7 +196,7 @@ class Waiter:
         return self._deadline is not None and time.monotonic() >= self._deadline
 
     def wait(self, line: StatusLine) -> tuple[list[JobId], bool]:
-        """Wait, and return the ended jobs, and whether the time was over first."""
+        """Wait, then return the jobs that have ended, and whether the wait has timed out."""
         while True:
             jobs = self._jobs()
             ended = [job.id for job in jobs if job.state in ENDS]
@@ -214,7 +216,9 @@ class Waiter:
             self._await_change({job.id for job in jobs if job.state not in ENDS}, line)
 
     def _await_change(self, unfinished: set[JobId], line: StatusLine) -> None:
-        """Wait until the jobs must be looked at again. There may be very many, so not every event is a reason."""
+        """Wait until all jobs must be looked at again. Most events do not require this, which would be slow for very
+        many jobs.
+        """
         while True:
             self._page = self._client.next_events(self._page.cursor, self._deadline)
             ended = set(self._ended())

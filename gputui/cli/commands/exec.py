@@ -45,9 +45,11 @@ from . import add
 
 FLAGS = ("gpus", "memory", "priority", "name")
 LOOK_EVERY = 0.5
-"""Seconds between two questions about a job that waits."""
+"""Seconds between two requests for the state of a waiting job."""
 ENDED_EVERY = 0.05
-"""Seconds before the first question about a job whose terminal has closed. Each further wait is twice as long."""
+"""Seconds before the first request for the state of a job whose terminal has closed. Each further wait is twice as
+long.
+"""
 
 
 def parser(subcommand: str) -> Parser:
@@ -114,7 +116,7 @@ class Interactive:
         self._client = client
         where = os.ttyname(0).removeprefix("/dev/")
         terminal = Terminal(f"{os.getpid()}.{os.urandom(4).hex()}", where, keep)
-        # It ends when its user says so: no retry, and silence is normal.
+        # The user decides when it ends: it is never retried, and silence does not mean that it hangs.
         self._spec = replace(
             spec, terminal=terminal, retries=0, on_oom=OnOom.FAIL, hang_after=0.0, hold=False, checkpoint=False
         )
@@ -141,7 +143,7 @@ class Interactive:
                 self._show("")
 
     def _follow(self, listener: socket.socket, deadline: float) -> int:
-        """Show the job's terminal whenever it connects, until the job has ended."""
+        """Show the job's terminal whenever the job connects. When the job has ended, return its exit status."""
         from gputui.session.terminal import show
 
         poll = select.poll()
@@ -185,7 +187,7 @@ class Interactive:
         return 1 if code is None else code
 
     def _show(self, line: str) -> None:
-        """Replace the line about the waiting job."""
+        """Replace the status line of the waiting job."""
         if line != self._line:
             width = shutil.get_terminal_size().columns
             sys.stderr.write(f"\r\x1b[K{plain(line)[: width - 1]}")
@@ -195,7 +197,7 @@ class Interactive:
 
 @contextmanager
 def _leaving_on_hang_up() -> Iterator[None]:
-    """Treat the end of the terminal like Ctrl-C while the job waits, so that it does not start for nobody."""
+    """Treat SIGHUP and SIGTERM like Ctrl-C while the job waits, so that it does not start after its user has left."""
 
     def leave(*_: object) -> None:
         raise KeyboardInterrupt

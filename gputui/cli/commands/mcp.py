@@ -214,7 +214,9 @@ def _flags(flag: str, values: list[str]) -> list[str]:
 
 
 def _operands(*values: str) -> list[str]:
-    """Return words for the command line, none of which can be taken for an option. Negative numbers are none."""
+    """Return words for the command line. Raise ToolError if one of them is an option. Negative numbers
+    are not options.
+    """
     from mcp.server.mcpserver.exceptions import ToolError
 
     if option := next((value for value in values if value[:1] == "-" and not value[1:2].isdecimal()), None):

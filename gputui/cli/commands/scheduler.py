@@ -144,6 +144,8 @@ class Nap:
         self._seconds = 0.05
 
     def sleep(self, *, owned: bool) -> None:
-        """Sleep. The intervals grow because polling a session without an owner briefly takes its lock."""
+        """Sleep until the next poll. Without an owner, the pause is always 2 s, because a poll briefly takes the
+        session's lock.
+        """
         time.sleep(self._seconds if owned else 2.0)
         self._seconds = min(0.5, self._seconds * 1.5)

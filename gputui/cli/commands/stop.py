@@ -32,7 +32,7 @@ MAY_HAVE_LEFTOVERS = (StateName.HELD, StateName.KILLED, StateName.TIMED_OUT, Sta
 
 
 class OutOfReach(Exception):
-    """Jobs cannot be stopped now. The message names them and says why."""
+    """Raised when jobs cannot be stopped now. The message names them and says why."""
 
 
 class StopAnswer(Struct, frozen=True):

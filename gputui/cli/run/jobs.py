@@ -117,7 +117,7 @@ def _describe_end(snapshot: Snapshot, paused: PausedScope) -> str:
 
 
 class RunAnswer(Struct, frozen=True):
-    """The jobs of a run by how they ended. `failed` contains those that timed out or were lost."""
+    """The jobs of a run by how they ended. `failed` also counts jobs that timed out or were lost."""
 
     session: str
     jobs: list[JobId]
@@ -181,7 +181,7 @@ class OngoingSources:
         self.output: YielderOutput | None = None
 
     def add(self, sources: Iterable[SourceRecord]) -> bool:
-        """Add those of these sources that may add jobs to the ones to wait for. Return whether there are any."""
+        """Remember the sources that may add jobs, so that the run waits for them. Return whether there are any."""
         self._sources.update((source.key, source) for source in sources if source.lasts)
         return bool(self._sources)
 

@@ -24,7 +24,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class JobFailed(Exception):
-    """A job did not succeed.
+    """Raised when a job did not succeed.
 
     `traceback` is the traceback of the called function, if it raised an exception. That exception is set as the cause
     of this one if it can be unpickled.
@@ -37,7 +37,9 @@ class JobFailed(Exception):
 
 
 class Stuck(Exception):
-    """None of the jobs can start without intervention, because the scheduler is paused or the jobs are held."""
+    """Raised when none of the jobs can start without intervention, because the scheduler is paused or the jobs are
+    held.
+    """
 
 
 class JobHandle(Generic[R_co]):

@@ -143,7 +143,7 @@ class Session:
         with _session_errors():
             store_file(client.root, name, pack_call(function, args, kwargs))
         job = self._add(job_spec)
-        if not job.created:  # its own file, under another name, already contains the call
+        if not job.created:  # the call is already stored in a file under another name
             with suppress(OSError):
                 os.unlink(keepsake(client.root, name))
         return job

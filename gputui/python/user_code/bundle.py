@@ -1,4 +1,4 @@
-"""GPUTaskScheduler's base class of tasks, configurations and names of modules; and bundles.
+"""The base class of tasks, the configurations and the module names of GPUTaskScheduler, and bundles.
 
 A bundle passes a configuration or a call to jobs.
 """
@@ -201,7 +201,7 @@ Bundle = dict[str, Any]
 
 
 class BadConfig(ValueError):
-    """The configuration is invalid. The message is shown to the user."""
+    """Raised when the configuration is invalid. The message is shown to the user."""
 
 
 def make_bundle(manager: QuietConfigManager, task: dict[str, Any]) -> Bundle:

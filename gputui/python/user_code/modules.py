@@ -17,11 +17,11 @@ LOADED_MAIN = "__mp_main__"
 
 
 class NotFound(ValueError):
-    """A class, function or module was not found. The message is shown to the user."""
+    """Raised when a class, function or module was not found. The message is shown to the user."""
 
 
 class Reached(BaseException):
-    """A script that is loaded for its definitions has reached the line that would start its tasks.
+    """Raised when a script that is loaded for its definitions reaches the line that would start its tasks.
 
     This is not derived from Exception, so that an `except Exception` in the script does not catch it.
     """
@@ -91,7 +91,9 @@ def _defined(module: ModuleType, code: Any, wanted: str | None = None) -> Reache
 
 
 def locate(thing: Any) -> dict[str, Any]:
-    """Describe from where another process can import a class or function. Raise NotFound if it cannot."""
+    """Describe where another process can import a class or function from. Raise NotFound if it cannot be imported
+    there.
+    """
     module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "")
     if module is None or not name or "<" in name:
         raise NotFound(f"{name or thing!r} is not defined at the top level of a module, so jobs cannot find it")
@@ -182,7 +184,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Untrusted(OSError):
-    """Other users could have written the file. The message is shown to the user."""
+    """Raised when other users could have written a file. The message is shown to the user."""
 
 
 def open_own(path: str, above: int | None = None) -> int:

@@ -111,7 +111,7 @@ def _last_name(base: ast.expr) -> str | None:
 
 
 def _named(written: str) -> dict[str, Any]:
-    """Find a class without importing its module. Only the job imports it."""
+    """Find a class without importing its module. Only the job imports the module."""
     module, _, name = written.replace(":", ".").rpartition(".")
     if not module or not all(part.isidentifier() for part in (*module.split("."), name)):
         raise bundle.BadConfig(f"invalid --task {written}: use MODULE.CLASS")

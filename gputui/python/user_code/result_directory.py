@@ -38,7 +38,7 @@ def read_note(directory: str) -> str | None:
 
 
 class Occupied(Exception):
-    """Another task is using the directory."""
+    """Raised when another task is using the directory."""
 
 
 _held: list[int] = []
