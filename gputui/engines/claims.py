@@ -1,4 +1,4 @@
-"""Claim files. Each live attempt has one, created with O_EXCL by the process that decides whether the attempt runs."""
+"""Claim files. A process creates one with O_EXCL and thereby decides whether an attempt runs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class WrittenExit(Struct, frozen=True):
     code: int
     at: float
     signalled: bool = False
-    """Whether the command had received SIGTERM through its supervisor."""
+    """Whether the command had received SIGTERM from its supervisor."""
 
 
 class DirectoryGone(Struct, frozen=True):
@@ -80,7 +80,7 @@ class Garbled(Struct, frozen=True):
 
 
 class Unreadable(Struct, frozen=True):
-    """The claim cannot be read at the moment."""
+    """The claim exists but cannot be read at the moment."""
 
 
 End = WrittenExit | DirectoryGone | LogFailed
@@ -92,7 +92,7 @@ class ClaimFile(NamedTuple):
 
     claim: Claim
     begun: BatchStarted | None = None
-    """The start record of a batch job, even if its end has been recorded too."""
+    """The start record of a batch job. It is kept after the end has been recorded."""
     asked: Purpose | None = None
     """The last order that an owner recorded with `ask`."""
 
@@ -101,14 +101,14 @@ class Claims:
     """The directory that contains the claim files."""
 
     UNWANTED_AFTER: ClassVar[float] = 600.0
-    """Minimum age in seconds before a claim is removed. The attempt's end may not have been stored earlier."""
+    """Minimum age in seconds at which an unwanted claim is removed. By then the attempt's end has been stored."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
 
     @classmethod
     def of(cls, private: int) -> Claims:
-        """Return the claims in an open session directory. This works even if the directory's path has been replaced."""
+        """Return the claims in a private directory that is open. This works even if its path has changed."""
         return cls(f"/proc/self/fd/{private}/claims")
 
     def make_directory(self) -> None:
@@ -135,7 +135,7 @@ class Claims:
             return ClaimFile(Unreadable())
 
     def read_with_log(self, job: JobId, attempt: int, out: str) -> Claim:
-        """Read a claim. Return Missing if there is no claim by a wrapper but the log shows that the attempt ran."""
+        """Read a claim. Return Missing if no wrapper's claim exists although the log shows that the attempt ran."""
         claim = self.read(job, attempt)
         if isinstance(claim, Absent | Revoked):
             with suppress(OSError):
@@ -144,7 +144,7 @@ class Claims:
         return claim
 
     def revoke(self, job: JobId, attempt: int) -> bool:
-        """Create the claim before a wrapper can. Return False if it exists. An empty one is enough on a full disk."""
+        """Create the claim before a wrapper can. Return False if it already exists. On a full disk it stays empty."""
         try:
             fd = os.open(self.path(job, attempt), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileExistsError:
@@ -157,8 +157,8 @@ class Claims:
     def ask(self, job: JobId, attempt: int, purpose: Purpose) -> None:
         """Record an order that the store cannot save.
 
-        This works on a full disk because the claim's block is already allocated. The order is recorded only if the
-        claim already has its first line, because that line decides who owns the claim.
+        This works on a full disk because the claim's block is already allocated. The order is not recorded if the claim
+        has no first line yet, because the first line decides who owns the claim.
         """
         claim, _, asked = self.read_file(job, attempt)
         if isinstance(claim, Claimed | BatchStarted | WrittenExit | DirectoryGone) and asked is not purpose:
@@ -183,8 +183,8 @@ class Claims:
     def remove_unwanted(self, wanted: Callable[[JobId, int], bool], *, all_dead: bool) -> None:
         """Remove old claims that are not wanted, but never the claim of a command that may still be running.
 
-        `all_dead` means that no process of the session's earlier owners is alive. Otherwise revocations are kept
-        regardless of age, because a wrapper that starts late would run its command if its revocation were gone.
+        `all_dead` means that no process started by an earlier owner is alive. If this is not certain, revocations are
+        kept regardless of age: without its revocation, a wrapper that starts late would run its command.
         """
         still_needed = Claimed | BatchStarted | Garbled | Unreadable
         if not all_dead:
@@ -245,7 +245,7 @@ def _end(line: bytes, written_at: Callable[[], float]) -> End | None:
 
 
 class ClaimedAttempts:
-    """Base class of all engines, which manages the claims of their attempts.
+    """Base class of all engines. It manages the claims of their attempts.
 
     `private` is the descriptor of the session's private directory, which holds the claims. `session` is the session's
     permanent id.
@@ -267,7 +267,7 @@ class ClaimedAttempts:
         return self._claims.all()
 
     def forget(self, job: JobId, attempt: int) -> None:
-        # A revocation is kept because the wrapper may start late and must find it.
+        # A revocation is kept, because the wrapper may start late and must find it.
         if (job, attempt) not in self._revoked:
             self._claims.remove(job, attempt)
 

@@ -35,7 +35,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     attempt: int
     command: str
     shell: str
-    """The shell. If empty: bash, or sh if bash is missing, and none for a command of plain words."""
+    """The shell. If empty: bash, or sh if bash is not installed. A command of plain words then needs no shell."""
     login_shell: bool
     cwd: str
     environment: Mapping[str, str]
@@ -44,7 +44,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     err: str | None
     """Path of the error log. If None, both streams go to `out`."""
     directory: int | None = None
-    """Descriptor of the directory of `out` and `err` if others could replace that directory. The engine closes it."""
+    """Descriptor of the directory of `out` and `err`, given if others could replace it. The engine closes it."""
     gpus: int | None = None
     """Number of devices that the job requested, or None for one slot."""
     timeout: float | None = None
@@ -52,7 +52,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     engine: EngineName = EngineName.LOCAL
     cluster_options: ClusterOptions = ClusterOptions()
     lease: int | None = None
-    """Descriptor that the wrapper, but not the command, keeps open while the command runs."""
+    """Descriptor that the wrapper keeps open while the command runs. The command does not inherit it."""
 
 
 class Since(Enum):
@@ -63,7 +63,7 @@ class Since(Enum):
     WORLD_ENDED = auto()
     """The container and all its processes are gone, but the disk is complete."""
     REBOOT = auto()
-    """The machine was restarted. Writes of the last seconds before may be lost."""
+    """The machine was restarted. The last writes before that may be lost."""
     COPY = auto()
     """The session was copied. Its attempts continue in the original session."""
 
@@ -90,7 +90,7 @@ class Survivor(Struct, frozen=True, kw_only=True):
 
 
 class Engine(Protocol):
-    """Starts, stops and watches attempts, and calls `report` in the owner's thread.
+    """An engine starts, stops and watches attempts, and calls `report` in the owner's thread.
 
     Orders for an attempt that has ended have no effect. All methods except `forget` and `token` are called in the
     owner's thread.
@@ -100,10 +100,10 @@ class Engine(Protocol):
         """Return the value of GPUTUI_RUN that identifies all processes of the attempt."""
 
     def start(self, launches: Iterable[Launch]) -> None:
-        """Start each attempt as soon as `launches` yields it. A remote engine may report the result later."""
+        """Start each attempt as soon as `launches` yields it. A remote engine may report the outcome later."""
 
     def recover(self, survivors: list[Survivor]) -> None:
-        """Take over or end each survivor and report the result. Called before any attempt is started."""
+        """Take over or end each survivor and report the result. Must be called before any attempt is started."""
 
     def carry_out(self, order: AttemptInstruction) -> None:
         """Carry out an order. An engine whose attempts begin as soon as they are started ignores `Withdraw`."""
@@ -118,7 +118,7 @@ class Engine(Protocol):
         """Remove the claim of an attempt after its end has been stored."""
 
     def gc(self, *, all_dead: bool) -> None:
-        """Remove unneeded claims after `recover`. `all_dead`: no process of the claimed attempts can still be alive."""
+        """Remove claims that are not needed after `recover`. `all_dead`: no process of their attempts can be alive."""
 
     def kill_leftovers(self, job: JobId, attempt: int) -> None:
         """Kill the processes that an ended attempt left behind."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 _private: set[int] = set()
 _gate = threading.Lock()
-"""Lock that is held during a fork, and while a private descriptor is open but not yet registered."""
+"""A lock that is held during a fork, and while a private descriptor is already open but not yet registered."""
 
 
 def open_private(path: str, flags: int, mode: int = 0o600) -> int:

@@ -28,7 +28,7 @@ def file_system(directory: str) -> str | None:
                 _, place, kind_there, *_ = line.split(" ")
                 place = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), place)
                 if len(place) >= len(innermost) and os.path.commonpath((place, path)) == place:
-                    innermost, kind = place, kind_there  # if several are mounted at one place, the last one counts
+                    innermost, kind = place, kind_there  # of several mounts at one place, the last counts
     except (OSError, ValueError):
         return None
     return kind
@@ -40,7 +40,7 @@ def is_local(directory: str) -> bool:
 
 
 class DirectoryId(Struct, frozen=True):
-    """The identity of a directory within one boot, whatever its name, while it exists or is open."""
+    """The identity of a directory, whatever its name, valid within one boot while the directory exists or is open."""
 
     device: int
     inode: int
@@ -60,13 +60,13 @@ class DirectoryId(Struct, frozen=True):
 
 
 def lives_elsewhere(wrapper: int, directory: DirectoryId) -> bool:
-    """Return whether a wrapper is known to have directories open, but not this one: it belongs to another session."""
+    """Return whether a wrapper certainly belongs to another session: it has directories open, but not this one."""
     held = directories_held(wrapper)
     return bool(held) and directory not in held
 
 
 def directories_held(pid: int) -> set[DirectoryId]:
-    """Return the directories that a process has open, without those that we are not permitted to see."""
+    """Return the directories that a process has open, as far as we are permitted to see them."""
     held = set()
     with suppress(OSError):
         for number in os.listdir(f"/proc/{pid}/fd"):

@@ -18,7 +18,7 @@ class HostIdentity(Struct, frozen=True):
     boot: str
     pid_namespace: str
     init_started: int | None = None
-    """Start time of the namespace's first process in clock ticks, if visible, because ids of namespaces are reused."""
+    """Start time of the namespace's first process in clock ticks, or None if hidden. Ids of namespaces are reused."""
 
     def same_processes(self, other: HostIdentity) -> bool:
         """Return whether a pid means the same process on both hosts."""
@@ -52,5 +52,5 @@ def _first_line(path: str) -> str:
 
 
 def collect_rarely() -> None:
-    """Collect garbage rarely. A long queue is many objects without cycles: collections are slow and find nothing."""
+    """Make garbage collections rare. With a long queue they are slow, and they find nothing as there are no cycles."""
     gc.set_threshold(100_000)

@@ -36,7 +36,7 @@ def available() -> bool:
 
 
 def open_process(pid: int) -> int:
-    """Return a descriptor that becomes readable when the process ends. Raise ProcessLookupError if there is none."""
+    """Return a descriptor that becomes readable when the process ends. Raise ProcessLookupError if it has ended."""
     if native_open is not None:
         return native_open(pid)
     return _syscall(OPEN_SYSCALL, pid, 0)
@@ -50,14 +50,14 @@ def send_signal(fd: int, signum: int) -> None:
 
 
 def reap(pid: int, fd: int | None) -> os.waitid_result | None:
-    """Return how a child ended, or None if it has not ended or is not a child. Other children are not reaped."""
+    """Return how a child ended and reap it, or return None if it has not ended or is not a child of ours."""
     try:
         kind, which = (P_PIDFD, fd) if fd is not None else (os.P_PID, pid)
         return os.waitid(kind, which, os.WEXITED | os.WNOHANG)
     except ChildProcessError:
         return None
     except OSError:
-        # Linux 5.3 can open pidfds, but cannot wait for them.
+        # Linux 5.3 can open pidfds but cannot wait for them.
         return reap(pid, None) if fd is not None else None
 
 
@@ -102,15 +102,15 @@ class Stat(NamedTuple):
     started: int
     """Start time in clock ticks since boot. Together with the pid, it identifies a process of this boot."""
     worked: int = 0
-    """CPU time in clock ticks, including that of children that have ended."""
+    """CPU time in clock ticks, including the CPU time of children that have ended."""
     exiting: bool = False
-    """Whether the process is exiting, so that signals no longer have an effect."""
+    """Whether the process is exiting. Signals then no longer have an effect."""
     resident: int = 0
     """Resident memory in bytes."""
 
     @property
     def alive(self) -> bool:
-        """Whether the process is not a zombie. If PID 1 does not reap its children, zombies remain forever."""
+        """Whether the process is alive, not a zombie. Zombies remain forever if PID 1 does not reap its children."""
         return self.state not in _DEAD
 
     @property
@@ -131,7 +131,7 @@ class AttemptMarks(NamedTuple):
     logs: tuple[str, ...] = ()
     """The attempt's log files. Even a daemonized process may still write to them."""
     known: dict[int, int] | None = None
-    """Start times, by pid, of processes that were found before. Their parents may have ended since then."""
+    """The start time of each process that was found before, by pid. Its parent may have ended since then."""
 
 
 def stat_of(pid: int) -> Stat | None:
@@ -186,7 +186,7 @@ def tree(marks: AttemptMarks, met: Callable[[int, Stat], None] | None = None) ->
 
 
 def _depth(pid: int, members: set[int], living: Members) -> int:
-    """Return the number of ancestors that are members. It is bounded because pids may be reused during the scan."""
+    """Return the number of ancestors that are members. The loop is bounded, as reused pids could form a cycle."""
     depth = 0
     while (pid := living[pid].parent) in members and depth < len(members):
         depth += 1
@@ -221,7 +221,7 @@ class TreeUse(NamedTuple):
 
 
 def use_of_trees(wrappers: Iterable[int]) -> dict[int, TreeUse]:
-    """Return what the attempt of each wrapper uses, if it has live processes."""
+    """Return what the attempt of each wrapper uses. Attempts without live processes are omitted."""
     living = dict(_processes())
     used: dict[int, TreeUse] = {}
     for wrapper in wrappers:
@@ -332,7 +332,7 @@ def _writes_to(pid: int, logs: Container[tuple[int, int] | None]) -> bool:
 
 
 def _session_of(marks: AttemptMarks, living: Members, bearers: set[int]) -> set[int]:
-    """Return the wrapper's session. If its pid is not pinned but may be reused, a member must have the token."""
+    """Return the processes in the wrapper's session, or none if the wrapper's pid may have been reused."""
     wrapper = marks.wrapper
     if wrapper is None or (wrapper in living and wrapper not in bearers):
         return set()
@@ -355,7 +355,7 @@ def _add_kin(members: set[int], living: Members) -> None:
 
 
 def _content(path: str) -> bytes:
-    """Read a file in /proc. Return empty bytes if the process is gone or the file is not readable."""
+    """Read a file in /proc. Return empty bytes if the process has ended or the file is not readable."""
     try:
         return _read(path)
     except OSError as error:

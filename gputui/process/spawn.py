@@ -1,4 +1,4 @@
-"""Starting processes that may outlive us, with exactly chosen descriptors and default signal handlers.
+"""Start processes that may outlive this one, with an exact set of descriptors and with default signal handlers.
 
 This calls `posix_spawn` of the C library. Python's own function blocks all threads until the child has called exec, and
 lacks options in some builds (conda's build cannot start a session).
@@ -24,7 +24,7 @@ class OpenedPath(NamedTuple):
 
 
 class CopyOf(NamedTuple):
-    """A copy of another one of the child's descriptors."""
+    """A copy of another descriptor of the child."""
 
     number: int
 
@@ -60,7 +60,7 @@ def spawn(arguments: Sequence[str], environment: Mapping[str, str], descriptors:
 
 @contextmanager
 def _out_of_the_way(descriptors: Descriptors) -> Iterator[Descriptors]:
-    """Move our descriptors above all of the child's numbers, so that none is overwritten before it is copied."""
+    """Copy our descriptors to numbers above the child's, so that none is overwritten before the child copies it."""
     above = max(descriptors) + 1
     high: dict[int, int] = {}
     try:
@@ -75,7 +75,7 @@ def _out_of_the_way(descriptors: Descriptors) -> Iterator[Descriptors]:
 
 _SETSIGDEF, _SETSIGMASK, _SETSID = 0x04, 0x08, 0x80
 _ROOM = 1024
-"""Bytes reserved for any structure of the C library. The largest one in glibc needs 336 bytes."""
+"""Bytes to reserve for a structure of the C library. The largest one in glibc needs 336 bytes."""
 
 
 @cache
@@ -90,7 +90,7 @@ def c_library() -> Any:
 
 @cache
 def quick_c_library() -> Any:
-    """Return the C library for calls that never wait, so that they need not release Python's interpreter lock."""
+    """Return the C library for calls that never wait. They do not release Python's interpreter lock."""
     import ctypes
 
     return ctypes.PyDLL(None)
@@ -113,7 +113,7 @@ def _variables(environment: Mapping[str, str]) -> list[str]:
 
 
 def _arrange(c: Any, actions: Any, descriptors: Descriptors) -> None:
-    """Add the file actions: first opens, because a path may lead through a descriptor that a copy replaces."""
+    """Add the file actions. Files are opened first, because a path may use a descriptor that a copy replaces."""
     for number, to in descriptors.items():
         if isinstance(to, OpenedPath):
             _checked(c.posix_spawn_file_actions_addopen(actions, number, os.fsencode(to.path), to.flags, to.mode))
@@ -141,7 +141,7 @@ def _inherited() -> frozenset[int]:
     """Return the inheritable descriptors that our parent left open. Our own descriptors are closed automatically."""
     import resource
 
-    # A descriptor beyond the limit in an action would make posix_spawn fail.
+    # posix_spawn would fail for a descriptor beyond the limit.
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     inherited = set()
     for fd in map(int, os.listdir("/proc/self/fd")):

@@ -1,4 +1,4 @@
-"""Watching processes, waking up the main thread, starting threads, and the interface of the event loop."""
+"""Watch processes, wake up the main thread, start threads. Also the interface of the event loop."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Wakeup:
         return bool(self._poll.poll(None if seconds is None else seconds * 1000))
 
     def listen_to_signals(self) -> None:
-        """Let every handled signal wake up the thread as well. May only be called in the main thread."""
+        """Make every handled signal wake up the thread, too. May only be called in the main thread."""
         signal.set_wakeup_fd(self._writes, warn_on_full_buffer=False)
 
     def forget_signals(self) -> None:
@@ -84,7 +84,7 @@ class Watch:
         self._fd: int | None = None
         """The pidfd, or None if the process must be polled."""
         self._started: int | None = None
-        with suppress(OSError):  # no descriptor is left, or there is no such process
+        with suppress(OSError):  # no more descriptors, or no such process
             if processes.available():
                 self._fd = processes.open_process(pid)
         with suppress(OSError):
@@ -155,7 +155,7 @@ class NoThread(Exception):
 def start_thread(
     work: Callable[[], None], name: str, failed: Callable[[BaseException], None] | None = None
 ) -> threading.Thread:
-    """Start a daemon thread. `failed` gets its exception. Raise NoThread if the machine cannot start any more."""
+    """Start a daemon thread, or raise NoThread if that fails. `failed` is called with an exception of the thread."""
 
     def run() -> None:
         try:
@@ -179,8 +179,8 @@ def start_thread(
 class WorkerThread:
     """A daemon thread that runs tasks in order.
 
-    After each task, and when it has waited for the next one in vain, it calls `idle`. This returns the seconds to wait
-    before the next call, or None to wait for a task.
+    After each task, and whenever no task arrived in time, the thread calls `idle`. This returns how many seconds to
+    wait for a task before the next call, or None to wait until there is one.
     """
 
     def __init__(

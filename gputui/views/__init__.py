@@ -1,4 +1,4 @@
 """Texts and tables computed from a snapshot for the TUI and the commands: status, waiting reasons, names, results.
 
-Nothing here changes a scheduler.
+Nothing in this package changes a scheduler.
 """

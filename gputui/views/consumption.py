@@ -14,17 +14,17 @@ from .timeline import SlotPlace, places_of_attempt
 
 JOULES_PER_KWH = 3.6e6
 COMPLETE = 0.95
-"""Minimum share of the GPU time with a known energy for which the rest is not called an estimate."""
+"""If the energy is known for at least this share of the GPU time, the sum does not count as an estimate."""
 
 
 class Consumption(Struct, frozen=True):
-    """What one or several jobs used."""
+    """The GPU time and energy that one or several jobs used."""
 
     gpu_hours: float = 0.0
     kwh: float | None = None
     """The energy of their GPUs, or None if no GPU reported its power."""
     is_estimated: bool = False
-    """Whether the energy was integrated from the power, or extrapolated to times without measurements."""
+    """Whether the energy was calculated from power samples, or extrapolated to times without measurements."""
 
     @property
     def energy_text(self) -> str:
@@ -50,7 +50,7 @@ def use_of(attempt: Attempt) -> AttemptUse:
 
 
 def uses(jobs: Iterable[Job], until: float) -> Iterator[AttemptUse]:
-    """Yield what every attempt has used, including running ones."""
+    """Yield what each attempt of these jobs has used, including running attempts."""
     for job in jobs:
         yield from map(use_of, job.attempts)
         if job.active is not None and not job.submitted:
@@ -58,7 +58,7 @@ def uses(jobs: Iterable[Job], until: float) -> Iterator[AttemptUse]:
 
 
 def consumption(uses: Iterable[AttemptUse]) -> Consumption:
-    """Add up what attempts have used. Times without measurements count with the mean power of the others."""
+    """Add up what attempts have used. For times without measurements, assume the mean power of the other times."""
     seconds = measured_seconds = joules = 0.0
     is_estimated = False
     for duration, places, usage in uses:
@@ -76,7 +76,7 @@ def consumption(uses: Iterable[AttemptUse]) -> Consumption:
 
 
 def by_group(jobs: Iterable[Job], until: float) -> tuple[GroupConsumption, ...]:
-    """Return what each group has used, or nothing if there is only one group that has run."""
+    """Return what each group has used, or an empty tuple if jobs of only one group have run."""
     groups: dict[str, list[Job]] = {}
     for job in jobs:
         if job.attempts or job.active is not None:

@@ -18,16 +18,16 @@ from .parameters import Parameters
 
 
 class CommonFacts(Struct, frozen=True):
-    """What the failed jobs with one error have in common. For a single job, only the GPUs it ran on."""
+    """What the failed jobs with one error have in common. For a single job, this is only its GPUs."""
 
     parameters: tuple[tuple[str, str, str], ...] = ()
-    """Common parameters that not all jobs of the session share, each as (name in the commands, title, value)."""
+    """Common parameters that not all jobs of the session have, each as (name in the commands, title, value)."""
     gpus: tuple[str, ...] = ()
     """The GPUs on which the last attempts of the jobs ran."""
     only_there: bool = False
-    """Whether all jobs ran on the same GPU, although the session has others."""
+    """Whether all jobs ran on the same GPU although the session has other GPUs."""
     group: str = ""
-    """The group of the jobs if all are in the same one and the session has several groups, else empty."""
+    """The group of the jobs, or empty if they are in different groups or the session has only one group."""
 
     @property
     def parameters_text(self) -> str:
@@ -64,14 +64,14 @@ def format_gpus(gpus: tuple[str, ...]) -> str:
 
 
 def jobs_with_common_parameters(jobs: Iterable[Job], common: CommonFacts) -> list[JobId]:
-    """Return the jobs that have all of the parameters shared by the failed jobs, or no jobs if nothing is shared."""
+    """Return the jobs that have all parameters shared by the failed jobs. If none are shared, return no jobs."""
     if not common.parameters:
         return []
     return [job.id for job in jobs if _has_all(job.spec, common)]
 
 
 def _has_all(spec: JobSpec, common: CommonFacts) -> bool:
-    # Searching the command for the values is cheap and enough for most jobs.
+    # Searching the command for the values is cheap and rules out most jobs.
     in_command = all(value == FLAG or value in spec.command for _, _, value in common.parameters)
     if not in_command and not spec.params and not spec.variables:
         return False
@@ -102,7 +102,7 @@ class FailureGroup(Struct, frozen=True):
     longest: float
     """`shortest` and `longest` are the durations of the jobs' last attempts, in seconds."""
     variants: int
-    """Number of other messages in the group."""
+    """Number of different error messages in the group besides `message`."""
     common: CommonFacts
 
     @property
@@ -111,7 +111,7 @@ class FailureGroup(Struct, frozen=True):
 
 
 def has_failed(job: Job) -> bool:
-    """Return whether a job failed and is not going to be run again."""
+    """Return whether a job has failed and will not be run again."""
     return job.state.name in FAILURES and not job.archived
 
 
@@ -144,7 +144,7 @@ class _Group:
     def __init__(self) -> None:
         self.jobs: dict[JobId, Job] = {}
         self._shared: dict[str, str] | None = None
-        """The parameters that all jobs have in common, or None if they have to be determined."""
+        """The parameters that all jobs have in common, or None if they have not been determined yet."""
         self._cached: tuple[object, FailureGroup] | None = None
 
     def add(self, job: Job) -> None:
@@ -156,7 +156,7 @@ class _Group:
     def remove(self, job: JobId) -> None:
         del self.jobs[job]
         self._cached = None
-        # What a large group has in common is still true without one job, so it is not determined for each removal.
+        # What a large group has in common stays true when a job is removed, so it is not determined again each time.
         if len(self.jobs) < LARGE_GROUP:
             self._shared = None
 
@@ -210,7 +210,7 @@ class Failures:
             self.learn(job)
 
     def learn(self, job: Job) -> bool:
-        """Update a job. Return whether the groups have changed."""
+        """Add, update or remove a job. Return whether the groups have changed."""
         signature = error_signature(job) if has_failed(job) else None
         before = self._failed.get(job.id)
         if before is None and signature is None:

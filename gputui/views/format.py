@@ -1,4 +1,4 @@
-"""Text cut to a width, the order of device names, result values, signs of states, and texts about single jobs."""
+"""Format texts: cutting to a width, the order of device names, result values, signs of states, texts about one job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gputui.core.snapshot import Snapshot
 
 ELLIPSIS = "…"
 _LONGEST_SIGN = 8
-"""Maximum number of characters in one displayed sign. An emoji of a family has seven."""
+"""Maximum number of characters in one displayed sign. The emoji of a family consists of seven."""
 
 
 def width(text: str) -> int:
@@ -26,7 +26,7 @@ def width(text: str) -> int:
 
 
 def fitting(text: str, cells: int, start: int = 0) -> int:
-    """Return the index at which the text from `start` on no longer fits in the given number of cells."""
+    """Return the end of the longest part of the text, beginning at `start`, that fits in the given number of cells."""
     if text.isascii():
         return min(len(text), start + max(0, cells))
     from rich.cells import split_graphemes
@@ -62,7 +62,10 @@ SMALL, LARGE = 1e-3, 1e9
 
 
 def decimals_of(values: Sequence[float]) -> int:
-    """Return how many decimals values need, best first, for their size and to distinguish the first two."""
+    """Return the number of decimals to show: enough for the size of the values and to tell the first two apart.
+
+    `values` is sorted, best first.
+    """
     if all(value == int(value) for value in values):
         return 0
     size = abs(values[0])
@@ -93,7 +96,7 @@ SIGNS = {
 
 
 def silence(snapshot: Snapshot, job: Job, now: float) -> str:
-    """Return for example `silent 4:10` for a job that has printed nothing for unusually long, or an empty string."""
+    """Return text such as `silent 4:10` if a job has printed nothing for unusually long, else an empty string."""
     since = snapshot.silent_since(job, now)
     return f"silent {duration_exact(now - since)}" if since is not None else ""
 
@@ -102,7 +105,7 @@ def silence(snapshot: Snapshot, job: Job, now: float) -> str:
 
 
 SUBMITTED_SIGN, SUBMITTED_WORD, SUBMITTED_SHORT_WORD = "◷", "submitted", "sub"
-"""Sign and words for a job that is `starting` because it is waiting in a cluster's queue."""
+"""Sign and words for a `starting` job that is waiting in a cluster's queue."""
 
 
 def submission_facts(job: Job, submitted: Submitted | None, settings: Settings, now: float) -> str:
@@ -133,5 +136,5 @@ MASK = "••••••"
 
 
 def masked(name: str, value: str) -> str:
-    """Return the value of a variable, or a mask if its name looks like that of a secret."""
+    """Return the value of a variable, or a mask if the variable's name suggests a secret."""
     return MASK if any(word in name.upper() for word in SECRET) else value

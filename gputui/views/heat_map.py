@@ -16,7 +16,7 @@ from .results_table import ParameterEffect, ResultsRow, ResultsTable, compared, 
 
 SHADES = 6
 MOST_PARAMETERS = 5
-"""Maximum number of parameters of which pairs are made. Those with the largest effects are used."""
+"""Maximum number of parameters that are combined to pairs. Those with the largest effects are used."""
 
 
 class Axis(Struct, frozen=True):
@@ -26,7 +26,7 @@ class Axis(Struct, frozen=True):
 
 
 class HeatCell(Struct, frozen=True):
-    """The jobs that have one pair of values."""
+    """A cell of a heat map: the jobs that have one pair of values."""
 
     median: float | None = None
     """Median result of the succeeded jobs, or None if there are none."""
@@ -49,7 +49,7 @@ class HeatMap(Struct, frozen=True):
         return f"{self.rows.title} × {self.columns.title}"
 
     def same_cell(self, other: HeatMap, cell: tuple[int, int]) -> tuple[int, int] | None:
-        """Return the place of the cell that has the same values as one of another map, or None if there is none."""
+        """Return the row and column of the cell with the same values as `cell` of `other`, or None if there is none."""
         row, column = other.rows.values[cell[0]], other.columns.values[cell[1]]
         if self.title != other.title or row not in self.rows.values or column not in self.columns.values:
             return None
@@ -108,7 +108,7 @@ def _heat_map(
 
 
 def around(axis: Axis, index: int) -> tuple[str, ...]:
-    """Return a value with the values half a step below and above it, or only the value if it is not a number."""
+    """Return a value of an axis and the values half a step below and above it, or only the value if not a number."""
     numbers = sorted(number for value in axis.values if (number := number_of(value)) is not None)
     value = number_of(axis.values[index])
     if value is None or len(numbers) < len(axis.values) or len(numbers) < 2:
@@ -121,7 +121,7 @@ def around(axis: Axis, index: int) -> tuple[str, ...]:
 
 
 def _between(value: float, other: float, numbers: Sequence[float]) -> str:
-    """Return the number halfway between two neighbors, as a ratio if they are far apart."""
+    """Return the number halfway between two neighbors: the geometric mean if they are far apart, else the mean."""
     middle = sqrt(value * other) if _is_spread(value, other) else (value + other) / 2
     if _are_whole(numbers):
         return f"{round(middle)}"
@@ -129,7 +129,7 @@ def _between(value: float, other: float, numbers: Sequence[float]) -> str:
 
 
 def _beyond(value: float, neighbor: float, numbers: Sequence[float]) -> str:
-    """Return the number half a step beyond the first or last value."""
+    """Return the number that is half a step outside the range of the axis, next to its first or last value."""
     beyond = value * sqrt(value / neighbor) if _is_spread(value, neighbor) else value + (value - neighbor) / 2
     if _are_whole(numbers):
         return f"{round(beyond)}" if round(beyond) > 0 or value <= 0 else f"{value:g}"
@@ -141,7 +141,7 @@ def _are_whole(numbers: Iterable[float]) -> bool:
 
 
 def _is_spread(value: float, other: float) -> bool:
-    """Return whether two numbers are so far apart that the way from one to the other is a factor."""
+    """Return whether two numbers are so far apart that a step between them is a factor and not a difference."""
     return min(value, other) > 0 and max(value, other) / min(value, other) >= 3
 
 

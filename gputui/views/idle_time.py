@@ -29,7 +29,7 @@ class Gap(Struct, frozen=True):
     since: float
     until: float
     reason: SpanKind | None
-    """What caused the gap, or None if no recorded cause covers enough of it."""
+    """What caused the gap, or None if no recorded cause covers enough of the gap."""
     words: str
     open: bool = False
     """Whether the gap is still open."""
@@ -50,7 +50,7 @@ def gaps(
     shortest: float,
     active: Bar | None,
 ) -> list[Gap]:
-    """Return the idle gaps of a place. On a cluster there are none: others' jobs run on its GPUs in between."""
+    """Return the idle gaps of a place. On a cluster there are none, because other users' jobs may run in between."""
     if place.in_cluster:
         return []
     until = min(until, now)
@@ -84,8 +84,8 @@ def why_idle(
 ) -> tuple[SpanKind | None, str]:
     """Return the reason for a gap, and its text.
 
-    This is the cause that covers most of the gap. If no cause covers enough of it, the reason says whether jobs were
-    waiting.
+    The reason is the cause that covers most of the gap. If no cause covers enough of the gap, the reason is None and
+    the text says whether jobs were waiting.
     """
     best: tuple[float, RecordedSpan] | None = None
     for span in spans:
@@ -125,8 +125,9 @@ def expected(
 ) -> dict[SlotPlace, list[Expected]]:
     """Predict where and when waiting jobs will run. `ends` are the estimated ends of running jobs.
 
-    Jobs that only the user can resume are left out. On a cluster nothing is predicted, because the cluster chooses the
-    GPUs itself. As in `Outlook`, slots used by others and slots of jobs with an unknown end are not counted.
+    Jobs that start only after an action of the user are omitted. On a cluster nothing is predicted, because the
+    cluster chooses the GPUs itself. As in `Outlook`, slots used by others and slots of jobs with an unknown end are
+    not counted.
     """
     if snapshot.on_cluster:
         return {}
@@ -161,7 +162,7 @@ def expected(
 
 
 def _next_waiting(timeline: Timeline, snapshot: Snapshot, now: float) -> list[tuple[float, Job]]:
-    """Return the next waiting jobs with their earliest starts. They are sorted by start, then by queue order."""
+    """Return the next waiting jobs with their earliest start times, sorted by start time and then by queue order."""
     waiting = (entry.job for entry in timeline.waiting if still_waits(snapshot, entry))
     jobs = [snapshot[job_id] for job_id in islice(waiting, MOST_EXPECTED)]
     starts = ((starts_after(snapshot, job, now), job) for job in jobs)

@@ -1,4 +1,4 @@
-"""The parameters in which the jobs of a group differ: columns and short names, updated with one job after another.
+"""The parameters in which the jobs of a group differ, as columns and short names. Jobs are added one by one.
 
 Values are parsed from a job's spec only when they are needed, so that a long queue takes little memory.
 """
@@ -37,7 +37,7 @@ class Pattern:
         self._of_other_length = 0
         self._heads: dict[int, int] = {}
         self._tails: dict[int, int] = {}
-        """For each number of identical words at the end, how many commands share exactly that many with the first."""
+        """For each number of words, how many commands end with exactly that many words of the first command's end."""
 
     def learn(self, command: str) -> bool:
         """Add a command. Return whether names may have changed."""
@@ -56,11 +56,11 @@ class Pattern:
 
     @property
     def stale(self) -> bool:
-        """Whether no command is identical to the first one any more, so that all must be learned again."""
+        """Whether no command is identical to the first one any more. If so, all commands must be learned again."""
         return self.count > 0 and self._like_first == 0
 
     def _compare(self, words: list[str], by: int) -> bool:
-        """Count the differences from the first command. Return whether the common words have changed."""
+        """Add `by` to the counts of differences from the first command. Return whether the common words changed."""
         first = self._first
         if words == first:
             self._like_first += by
@@ -91,7 +91,7 @@ class Pattern:
         return self.count > self._like_first
 
     def name(self, command: str) -> str:
-        """Return the words in which this command differs from the others, or all of its words if there are none."""
+        """Return the words in which this command differs from the others, or all of its words if it does not differ."""
         words = _words(command)
         if self.count < 2:
             return " ".join(words)
@@ -115,7 +115,7 @@ def _common_prefix(first: list[str], other: list[str]) -> int:
 
 
 def _count(counts: dict[int, int], key: int, by: int) -> bool:
-    """Change a counter. Return whether its key was added or removed."""
+    """Add `by` to a counter. Return whether the counter was added or removed."""
     counts[key] = counts.get(key, 0) + by
     if not counts[key]:
         del counts[key]
@@ -155,7 +155,7 @@ class ParameterColumn(Struct, frozen=True):
     width: int
     """Width of the longest value."""
     is_number: bool
-    """Whether all values are numbers, which are right-aligned and sorted by size."""
+    """Whether all values are numbers. Numbers are right-aligned and sorted by size."""
 
 
 def number_of(value: str) -> float | None:
@@ -183,7 +183,7 @@ class _Difference:
         self.others = 0
         """Number of jobs with a different value than the first job, or without a value."""
         self.own = 0
-        """Number of jobs in which the value is not just a repetition of a parameter given by the source."""
+        """Number of jobs in which the value does not merely repeat a parameter given by the source."""
         self.words = 0
         """Number of jobs in which the value is not a number."""
         self.longest = 0
@@ -202,9 +202,9 @@ class _Group:
         """Number of jobs without parameters."""
         self.differences: dict[str, _Difference] = {}
         self.rests = Pattern()
-        """The words that are not options, of all jobs."""
+        """The words other than options in the commands of all jobs."""
         self.rests_beside = Pattern()
-        """The words that are not options, of the jobs with parameters."""
+        """The words other than options in the commands of jobs with parameters."""
 
     @property
     def stale(self) -> bool:
@@ -240,7 +240,7 @@ class _Group:
         return changed
 
     def varying(self) -> list[str]:
-        """Return the names of the parameters that differ. Those of the first job come first, in their order."""
+        """Return the names of the parameters that differ: first those of the first job, then the others."""
         names = [*self.named, *(name for name in self.differences if name not in self.named)]
         return [
             name
@@ -258,7 +258,7 @@ class _Group:
 
 
 class Parameters:
-    """The parameters of all groups of a session. The time to learn a job does not depend on how many jobs are known."""
+    """The parameters of all groups of a session. Adding a job takes equally long however many jobs there are."""
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
@@ -331,8 +331,8 @@ class Parameters:
     def tells_all(self) -> bool:
         """Return whether the columns alone describe the jobs.
 
-        They do not if a job with parameters also has a name given by the user, or if such jobs differ in words other
-        than options.
+        They do not if any job with parameters has a name given by the user, or if jobs with parameters differ in words
+        other than options.
         """
         columns = {column.name for column in self.columns()}
         groups = (group for group in self._groups.values() if group.count)
@@ -348,7 +348,7 @@ class Parameters:
         return any(group.bare_jobs or columns.isdisjoint(group.differences) for group in groups)
 
     def common(self) -> str:
-        """Return what all commands have in common, for use as a title. Empty if there are several groups."""
+        """Return the words that all commands have in common, for use as a title. Empty if there are several groups."""
         groups = [group for group in self._fresh() if group.count > 1]
         if len(groups) != 1:
             return ""
@@ -372,7 +372,7 @@ class Parameters:
 
 
 def _between(groups: Iterable[_Group]) -> list[str]:
-    """Return the parameters that are the same within each group, but differ between groups of one program."""
+    """Return the parameters that are the same within each group but differ between groups that run one program."""
     programs: dict[str, list[dict[str, str]]] = {}
     for group in groups:
         if not group.rests.differs:
@@ -393,7 +393,7 @@ def _format_parameter(column: ParameterColumn, value: str) -> str:
 
 
 def short_names(names: Iterable[str]) -> Mapping[str, str]:
-    """Return the last part of each dotted name if that part is unique: `lr` for `optimizer.lr`."""
+    """Map dotted names to their last part if that part is unique: `optimizer.lr` to `lr`."""
     full = list(names)
     ends: dict[str, int] = {}
     for name in full:

@@ -23,11 +23,11 @@ class ResultFacts(Struct, frozen=True, kw_only=True):
 
     name: str
     label: str
-    """The parameters of the job that differ, for people to read."""
+    """The parameters in which the job differs from others, as text."""
     state: StateName
     attempt: int
     params: dict[str, str]
-    """Values of the parameters in which jobs differ, by full name."""
+    """Values of the parameters in which jobs differ, by the parameter's full name."""
     best: float | None
     step: float | None
     """The step at which the best value was printed, or None."""
@@ -86,7 +86,7 @@ def results_table(
 def _printed_back(
     jobs: Iterable[tuple[Job, JobResults]], columns: Iterable[ParameterColumn], parameters: Parameters
 ) -> set[str]:
-    """Return the metrics that only repeat a parameter, for example a learning rate that is printed."""
+    """Return the metrics that only repeat a parameter, for example a learning rate that the job prints."""
     by_words = {
         words: column.name for column in columns for words in (name_words(column.name), name_words(column.title))
     }
@@ -166,7 +166,7 @@ class ValueEffect(Struct, frozen=True):
     median: float
     low: float
     lower: float
-    """The lower quartile. `upper` is the upper quartile."""
+    """The lower quartile of the results. `upper` is the upper quartile."""
     upper: float
     high: float
     has_best: bool
@@ -183,7 +183,7 @@ class ParameterEffect(Struct, frozen=True):
 
 
 def effects(table: ResultsTable) -> tuple[ParameterEffect, ...]:
-    """Return the effects of the parameters in which succeeded jobs differ: largest first, seeds last."""
+    """Return the effects of the parameters in which succeeded jobs differ, largest effect first, seeds last."""
     rows = compared(table)
     if table.metric is None or table.metric.direction is Direction.UNKNOWN or not rows:
         return ()
@@ -230,7 +230,7 @@ def quantile(ordered: Sequence[float], part: float) -> float:
 
 
 def noise_of_seeds(table: ResultsTable) -> float | None:
-    """Return the median spread of results of jobs that differ only in their seed, or None if there are none."""
+    """Return the median spread of the results of jobs that differ only in their seed, or None if there are none."""
     groups: dict[tuple[tuple[str, str], ...], list[float]] = {}
     for row in compared(table):
         if any(is_seed(name) for name in row.params) and row.best is not None:
@@ -245,7 +245,7 @@ def is_seed(name: str) -> bool:
 
 
 def scale_of(shown: Iterable[ParameterEffect]) -> tuple[float, float]:
-    """Return rounded ends of a common scale for all ranges. A few very bad values may be cut off."""
+    """Return the rounded ends of a scale that fits all ranges. A few very bad values may be cut off."""
     values = [value for effect in shown for value in effect.values]
     low = min((value.low for value in values), default=0.0)
     high = max((value.high for value in values), default=1.0)

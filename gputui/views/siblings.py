@@ -1,5 +1,6 @@
-"""Siblings: runs of the same program in the same group, compared at the same step. A curve is looked up at a step that
-it did not print by its latest earlier point, so that nothing is interpolated.
+"""Siblings: runs of the same program in the same group, compared at the same step.
+
+If a run printed no value at a step, the value of its latest earlier step is used. Nothing is interpolated.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from gputui.core.results import Behind, Direction, Point
 from .format import value_text
 
 FEWEST_SIBLINGS = 5
-"""Minimum number of siblings at a step for a verdict."""
+"""Minimum number of siblings that must have reached a step before a run is judged at this step."""
 FEWEST_STEPS = 5
-"""Minimum number of steps that a run must have printed for a verdict."""
+"""Minimum number of steps that a run must have printed before it is judged."""
 STEPS_BEHIND = 3
-"""Number of latest steps at each of which a run must be behind."""
+"""Number of steps, counted from the latest one, at which a run must be behind."""
 EARLY = 0.2
-"""Share of the usual length of a run before which nothing is said, because runs begin differently."""
+"""Share of the usual length of a run. A run is not judged earlier, because runs begin differently."""
 MOST_SIBLINGS = 100
-"""Maximum number of curves that are kept per family. The newest are kept."""
+"""Maximum number of curves that are kept per family. The newest curves are kept."""
 MOST_FAMILIES = 32
 
 Family = tuple[str, str]
@@ -44,7 +45,7 @@ _program = lru_cache(maxsize=4096)(program_of)
 
 
 class StepCurve:
-    """The finite values of a curve, one per step: the last one that was printed at it."""
+    """The finite values of a curve. For each step, there is one value: the last that was printed at this step."""
 
     __slots__ = ("steps", "values")
 
@@ -57,7 +58,7 @@ class StepCurve:
         self.values = array("d", (by_step[step] for step in self.steps))
 
     def at(self, step: float) -> float | None:
-        """Return the value at a step, or None if the curve begins later or ends earlier."""
+        """Return the value at a step, or None if the curve begins after the step or ends before it."""
         place = bisect_right(self.steps, step) - 1
         return self.values[place] if place >= 0 and step <= self.steps[-1] else None
 
@@ -86,7 +87,7 @@ def statistics_at(curves: Iterable[StepCurve], step: float) -> StepStatistics | 
 def statistics_by_step(
     curves: Sequence[StepCurve], *, fewest: int = 3, most_steps: int = 200
 ) -> tuple[StepStatistics, ...]:
-    """Return the statistics at every step at which at least `fewest` curves have a value, and at most `most_steps`."""
+    """Return statistics for at most `most_steps` steps at which at least `fewest` curves have a value."""
     steps = sorted({step for curve in curves for step in curve.steps})
     every = -(-len(steps) // most_steps) or 1
     found = (statistics_at(curves, step) for step in steps[::-1][::every][::-1])
@@ -96,8 +97,10 @@ def statistics_by_step(
 def behind(
     points: Iterable[Point], siblings: Sequence[StepCurve], direction: Direction, progress: float | None = None
 ) -> Behind | None:
-    """Return how far a run is clearly behind its siblings: worse than three quarters of them at each of its latest
-    steps. Return None if it is not, or if it is too early to tell. `progress` is that of the run, from 0 to 1.
+    """Return how far a run is behind its siblings, or None if it is not clearly behind or it is too early to tell.
+
+    A run is clearly behind if it is worse than three quarters of its siblings at each of its latest steps.
+    `progress` is the run's progress from 0 to 1.
     """
     if direction is Direction.UNKNOWN or len(siblings) < FEWEST_SIBLINGS or (progress is not None and progress < EARLY):
         return None
@@ -125,14 +128,14 @@ def behind_words(verdict: Behind, metric: str) -> str:
 
 
 def _complete(points: Iterable[Point]) -> list[Point]:
-    """Return the points without the last step if a step is printed several times, because more of it may follow."""
+    """Return the points, without the last step if steps are printed several times. More of that step may follow."""
     ordered = [point for point in points if point.step is not None]
     repeats = any(before.step == after.step for before, after in pairwise(ordered))
     return [point for point in ordered if point.step != ordered[-1].step] if repeats else ordered
 
 
 class SiblingBook:
-    """The curves of the main metric of the newest runs of each family. Learning a curve takes the time to read it."""
+    """The curves of the main metric of the newest runs of each family."""
 
     def __init__(self) -> None:
         self._families: dict[Family, dict[JobId, StepCurve]] = {}

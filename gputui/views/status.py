@@ -1,4 +1,4 @@
-"""The state of a session: its status in one word, when its jobs will have ended, and when to notify the user."""
+"""The state of a session: its status in one word, the estimated end of its jobs, and notifications for the user."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class StatusWord(StrEnum):
     RUNNING = "running"
     WAITING = "waiting"
-    """Jobs or sources are left, and something must happen before a job runs."""
+    """There are still jobs or sources, but something must happen before a job runs."""
     SUSPENDED = "suspended"
     """All started jobs are suspended."""
     IDLE = "idle"
@@ -37,7 +37,7 @@ class StatusWord(StrEnum):
     PAUSED = "paused"
     DRAINING = "draining"
     PROBING = "probing"
-    """Jobs failed, and one job is running alone as a probe."""
+    """One job is running alone as a probe after other jobs failed."""
 
 
 class QueueStatus(Struct, frozen=True):
@@ -125,7 +125,10 @@ def format_outlook(
     never: Sequence[tuple[JobId, str]],
     now: float,
 ) -> list[str]:
-    """Format an outlook: `jobs` of `remaining` jobs end `at` a time, others `never` start, each with its needs."""
+    """Format an outlook. `jobs` of the `remaining` jobs will have ended at the time `at`.
+
+    `never` contains the jobs that can never start, each with a text that says what it needs.
+    """
     parts = []
     if at is not None and at > now and jobs:
         what = "done" if jobs >= remaining else counted(jobs, "job", "jobs")
@@ -152,13 +155,13 @@ def has_pending_work(snapshot: Snapshot) -> bool:
 
 
 def starts_jobs(snapshot: Snapshot) -> bool:
-    """Return whether jobs are started at all: the user has not paused, or a probe will start after failures."""
+    """Return whether the scheduler is running, or is paused only because of errors."""
     after_errors = any(paused.group is None for paused in snapshot.paused_scopes)
     return snapshot.mode is Mode.RUNNING or (after_errors and snapshot.mode is Mode.PAUSED)
 
 
 def starts_after(snapshot: Snapshot, job: Job, now: float) -> float | None:
-    """Return the earliest time at which pauses allow a job to start, or None if only the user can end them."""
+    """Return when the current pauses allow a job to start at the earliest, or None if only the user can end them."""
     if not starts_jobs(snapshot):
         return None
     earliest = now
@@ -178,7 +181,7 @@ def pauses(snapshot: Snapshot) -> bool:
 
 
 def next_in_line(snapshot: Snapshot, job: Job) -> bool:
-    """Return whether a running job would be the first to get its GPUs again if it was requeued now."""
+    """Return whether a running job would be the first in the queue if it were requeued now."""
     if snapshot.mode is not Mode.RUNNING:
         return False
     own = (-job.priority, job.position)
@@ -189,7 +192,7 @@ def next_in_line(snapshot: Snapshot, job: Job) -> bool:
 def any_can_start(snapshot: Snapshot, jobs: Iterable[JobId]) -> bool:
     """Return whether any of these jobs can start by itself, considering pauses, slots and dependencies."""
     board = Board(snapshot.slots)
-    # Groups that only the user can resume. None stands for all groups.
+    # The groups that only the user can resume. None stands for all groups.
     stopped = {paused.group for paused in snapshot.paused_scopes if not paused.probing and paused.at is None}
     fits: dict[Request, bool] = {}
     visited: set[JobId] = set()
@@ -239,7 +242,7 @@ class Alerts:
             for job in snapshot
             if wants_notification(job) and isinstance(job.state, states.Ended)
         }
-        """Each job that is not to be notified again, with its attempt and whether it had ended."""
+        """Notifications that must not be repeated, each as a job, its attempt and whether the attempt had ended."""
 
     def update(self, snapshot: Snapshot, changed: Iterable[JobId], now: float) -> list[str]:
         """Return the messages to send now. Each message is returned only once."""
@@ -253,11 +256,11 @@ class Alerts:
         return [f"gputui {self._name}: {message}" for message in messages]
 
     def _pause(self, snapshot: Snapshot) -> Iterator[str]:
-        """Yield messages about pauses, except those made by the user."""
+        """Yield messages about pauses that were not requested by the user."""
         before, self._cause = self._cause, snapshot.cause
         self._paused &= {paused.group for paused in snapshot.paused_scopes}
         for paused in snapshot.paused_scopes:
-            # If the probe starts at once, the user requested it or it delays no job.
+            # A probe that starts at once was requested by the user, or delays no other job.
             if paused.group not in self._paused and not paused.due and not paused.probing:
                 self._paused.add(paused.group)
                 which = f" ({paused.group})" if paused.group else ""

@@ -1,4 +1,4 @@
-"""The summary of a session, also as text: counts, times, best jobs, effects of parameters and failures."""
+"""The summary of a session, as data and as text: counts, times, best jobs, effects of parameters, failures."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Key = TypeVar("Key")
 
 BEST = 5
 SHORTEST_USE = 60.0
-"""Seconds from which on another user's use of a device is mentioned."""
+"""Minimum number of seconds for which another user must have used a device to be mentioned."""
 
 
 class DeviceTime(Struct, frozen=True):
@@ -49,7 +49,7 @@ class DeviceTime(Struct, frozen=True):
     busy: float
     """Seconds during which the device was used, summed over all attempts."""
     share: float
-    """Busy share of the session's wall time."""
+    """Share of the session's wall time in which the device was busy."""
 
     @property
     def label(self) -> str:
@@ -65,7 +65,7 @@ class SinceLeft(Struct, frozen=True):
     failed: int
     kinds: int
     best_before: tuple[JobId, float] | None
-    """The job that was best when the user last looked, with its value, or None if it is not known any more."""
+    """The job that was best when the user last looked, with its value, or None if it is no longer known."""
     external_processes: tuple[tuple[str, str, float], ...] = ()
     """The longest uses of devices by others, each as user, device and seconds."""
 
@@ -101,7 +101,7 @@ class SummaryFacts(Struct, frozen=True, kw_only=True):
     maps: tuple[HeatMap, ...]
     """The heat maps of pairs of parameters, those with the largest effects first."""
     noise: float | None
-    """The median spread of the results of jobs that differ only in their seed, or None."""
+    """The median spread of the results of jobs that differ only in their seed, or None if there are no such jobs."""
     failures: tuple[FailureGroup, ...]
     longest: tuple[JobId, float] | None
     shortest: tuple[JobId, float] | None
@@ -121,19 +121,19 @@ class Summary(SummaryFacts, frozen=True, kw_only=True):
 
     @property
     def busy(self) -> float | None:
-        """Mean busy share of the devices, or None if there are no devices."""
+        """Mean of the devices' busy shares, or None if there are no devices."""
         shares = [device.share for device in self.devices]
         return sum(shares) / len(shares) if shares else None
 
     @property
     def device_nouns(self) -> tuple[str, str]:
-        """What the session ran on, in the singular and plural."""
+        """The word for what the session ran on, in the singular and plural."""
         if all(device.is_gpu for device in self.devices):
             return "GPU", "GPUs"
         return ("slot", "slots") if any(device.is_gpu for device in self.devices) else ("CPU slot", "CPU slots")
 
     def device_words(self) -> str:
-        """Return on what the session ran: `4 GPUs` or `2 CPU slots`."""
+        """Return what the session ran on: `4 GPUs` or `2 CPU slots`."""
         return counted(len(self.devices), *self.device_nouns)
 
     @property
@@ -300,7 +300,7 @@ def brief_lines(summary: Summary, now: float) -> list[str]:
 
 
 def summary_lines(summary: Summary, now: float, heat_map: HeatMap | None = None) -> list[str]:
-    """Return the lines of the whole summary. `heat_map` is shown instead of the first one."""
+    """Return the lines of the whole summary. `heat_map`, if given, is shown instead of the summary's first heat map."""
     shown = heat_map or next(iter(summary.maps), None)
     lines = [headline(summary)]
     lines += [since_line(summary.since, summary, now)] if summary.since is not None else []
@@ -431,7 +431,7 @@ def count_words(cell: HeatCell) -> str:
 
 
 def range_cells(effect: ValueEffect, scale: tuple[float, float], cells: int, *, is_down: bool) -> str:
-    """Draw a range of values: thin from lowest to highest, thick between the quartiles, with a dot at the median."""
+    """Draw a range of values: a thin line for the range, a thick line between the quartiles, a dot at the median."""
 
     def at(value: float) -> int:
         share = (value - scale[0]) / (scale[1] - scale[0])
@@ -482,7 +482,7 @@ def _times(summary: Summary) -> Iterator[str]:
 
 
 def ended_at(summary: Summary, now: float) -> str:
-    """Return when the session ran: `22:33 – 23:45`, or `since 22:33` while a job is running."""
+    """Return the time in which the session ran: `22:33 – 23:45`, or `since 22:33` while a job is running."""
     if summary.began is None:
         return ""
     if summary.ended is None:

@@ -1,4 +1,4 @@
-"""The timeline of a session: attempts per device, visible ranges of time, and the cells of a row."""
+"""The timeline of a session: the attempts on each device, the visible range of time, and the cells of a row."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SlotPlace(Struct, frozen=True, order=True):
     device_key: str
     """The name of the device (`n1:2` on a cluster), or for example `slot 3` for a slot without a device."""
     slot: SlotId = UNKNOWN_SLOT
-    """The slot's id, UNKNOWN_SLOT if an attempt was recovered without it, IN_CLUSTER if the cluster chose the GPU."""
+    """The slot's id, UNKNOWN_SLOT if an attempt was recovered without its slot, or IN_CLUSTER on a cluster."""
 
     @property
     def has_device(self) -> bool:
@@ -149,7 +149,7 @@ class PlaceRow:
 
 
 class Timeline:
-    """All attempts of a session. First `read` the jobs, all or in batches, then `settle` once and `update`."""
+    """All attempts of a session. Call `read` with all jobs, in batches if needed, then `settle` once, then `update`."""
 
     def __init__(self) -> None:
         self.rows: dict[SlotPlace, PlaceRow] = {}
@@ -159,7 +159,7 @@ class Timeline:
         self.waiting: list[Place] = []
         """Places of waiting jobs, in queue order. Some of the jobs may no longer be waiting."""
         self.arrivals: dict[float, int] = {}
-        """Number of jobs added at each point in time, for the first MOST_ARRIVALS points in time."""
+        """Number of jobs added at each time, for the first MOST_ARRIVALS times."""
         self._known: dict[JobId, int] = {}
         self._durations: dict[str, deque[float]] = {}
 
@@ -209,12 +209,12 @@ class Timeline:
         if isinstance(job.state, Waiting):
             key = place_of(job)
             at = bisect_left(self.waiting, key) if later else len(self.waiting)
-            # A job that was held and released may still be listed at its place.
+            # A job that was held and released may still be in the list.
             if at == len(self.waiting) or self.waiting[at] != key:
                 self.waiting.insert(at, key)
 
     def places(self, snapshot: Snapshot) -> list[SlotPlace]:
-        """Return the places of all rows: slots, then former slots. On a cluster the GPUs ever used, by name."""
+        """Return the places of all rows: slots, then former slots. On a cluster: all GPUs ever used, sorted by name."""
         slots = () if snapshot.on_cluster else (*snapshot.slots, *snapshot.leaving)
         now = [place for slot in slots for place in places_of(slot)]
         active = (place for place, _ in running(snapshot))
@@ -234,7 +234,7 @@ class Timeline:
         return min((row.starts[0] for row in self.rows.values() if len(row)), default=None)
 
     def worked(self, snapshot: Snapshot, now: float) -> tuple[float, float]:
-        """Return when the first attempt started, and when the last one ended or, while one runs, the current time."""
+        """Return when the first attempt started and when the last one ended, or `now` while an attempt is running."""
         began = self.began()
         if snapshot.active:
             return min((began or now, *(bar.start for _, bar in running(snapshot)))), now
@@ -247,7 +247,7 @@ class Timeline:
 
 
 def places_of_attempt(attempt: Attempt | Placed) -> list[SlotPlace]:
-    """Return the places where an attempt ran, on UNKNOWN_SLOT if it is unclear which slot had which device."""
+    """Return the places where an attempt ran. The slot is UNKNOWN_SLOT if it is unclear which slot had which device."""
     slots, device_keys = attempt.slots, attempt.gpus
     if device_keys and attempt.engine is not EngineName.LOCAL:
         return [SlotPlace(device_key, IN_CLUSTER) for device_key in device_keys]
@@ -277,8 +277,8 @@ def running(snapshot: Snapshot) -> Iterator[tuple[SlotPlace, Bar]]:
 def find_run(timeline: Timeline, snapshot: Snapshot, wanted: JobId | None) -> tuple[SlotPlace, Bar] | None:
     """Return the place and bar of a job that is running, or of its last attempt.
 
-    If the job has neither, return those of another running attempt, or else of the newest attempt. Return None if there
-    is none.
+    If the job never ran, return the place and bar of another running attempt, or else of the newest attempt. Return
+    None if there are no attempts.
     """
     active = dict(running(snapshot))
     for place, bar in active.items():
@@ -314,7 +314,7 @@ TICK_COLUMNS = 12
 TICKS = (12, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 2 * 86400, 7 * 86400, 28 * 86400)
 """Seconds between two ticks for each zoom level."""
 _LONGEST_FUTURE = 1.0
-"""Maximum length of the future in the default window, as a multiple of the past."""
+"""Maximum length of the future in the default window, as a multiple of the length of the past."""
 
 
 class Window(Struct, frozen=True):
@@ -343,7 +343,7 @@ class Window(Struct, frozen=True):
 
 
 def whole(began: float, now: float, ends: float | None, columns: int) -> Window:
-    """Return the finest window that shows the whole past and as much of the future as possible."""
+    """Return the finest window that shows the whole past, and the future up to `ends` as far as possible."""
     ahead = min(max(0.0, (ends or now) - now), (now - began) * _LONGEST_FUTURE)
     for tick, seconds in enumerate(TICKS):
         step = seconds / TICK_COLUMNS
@@ -373,7 +373,7 @@ def panned(window: Window, columns: int) -> Window:
 
 
 def moved_to_show(window: Window, since: float, until: float) -> Window:
-    """Return the window moved so that it shows the given time, or its beginning if it is longer than the window."""
+    """Return the window moved to show the time from `since` to `until`, or only its beginning if it does not fit."""
     if since < window.start:
         return Window(floored(since, window.step) - 2 * window.step, window.tick, window.columns)
     if until > window.end:
@@ -412,7 +412,7 @@ def _label(then: datetime, seconds: int, fresh: bool) -> str:
 
 
 class Cell(Struct, frozen=True):
-    """One cell of a row. It has no bar if nothing ran in it."""
+    """One cell of a row. It has no bar if nothing ran at that time."""
 
     bar: Bar | None = None
     first: bool = False
@@ -429,7 +429,7 @@ NOTHING = Cell()
 
 
 def cells(row: PlaceRow, window: Window, now: float, active: Bar | None = None) -> list[Cell]:
-    """Return the cells of a row. Each shows a failed attempt or, without one, the attempt that occupies most of it."""
+    """Return the cells of a row. A cell shows a failed attempt, if any, or else the attempt that fills most of it."""
     line: list[Cell] = []
     before: tuple[int, int] | None = None
     for column in range(window.columns):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SHOWN = 3
 LONGEST_KEY = 8
-"""Maximum length of a device name in a list, in characters. A MIG instance has its long UUID as its name."""
+"""Maximum length of a device name in a list, in characters. The name of a MIG instance is its long UUID."""
 
 # Why a job waits
 
@@ -36,13 +36,13 @@ class Reason(Struct, frozen=True):
 
     text: str
     brief: str = ""
-    """A shorter text for a row with too little room. Empty if there is none."""
+    """A shorter text for narrow rows, or empty if there is none."""
     routine: bool = False
-    """Whether a row need not show the reason: the job only waits for its turn, or its state says the same."""
+    """Whether rows may omit the reason, because the job only waits for its turn or its state says the same."""
 
 
 def why(scheduler: Scheduler, job: Job, now: float) -> str | None:
-    """Return why a job is waiting, or None if it is waiting neither here nor in a cluster's queue."""
+    """Return why a job is waiting here or in a cluster's queue, or None if it is not waiting."""
     reason = waiting_reason(scheduler, job, now)
     return reason.text if reason is not None else None
 
@@ -69,7 +69,7 @@ def waiting_reason(scheduler: Scheduler, job: Job, now: float) -> Reason | None:
 
 
 def _pause_reason(scheduler: Scheduler, job: Job, now: float) -> str | None:
-    """Return the pause or problem that keeps a queued job from starting, apart from other jobs, or None."""
+    """Return the pause or problem that keeps a queued job from starting, or None if it only waits for other jobs."""
     if scheduler.mode is Mode.DRAINING:
         return "scheduler draining: no new jobs start"
     if scheduler.wanted_cause is not None and scheduler.breaker.pause is None:
@@ -100,7 +100,7 @@ def _resume_condition(scheduler: Scheduler, scope: Scope, now: float) -> str:
 
 
 def _queue_reason(scheduler: Scheduler, job: Job, now: float) -> Reason:
-    """Return what a queued job is waiting for if nothing is paused."""
+    """Return what a queued job is waiting for. Pauses are not considered."""
     request, board = scheduler.effective_request(job), scheduler.board
     over_budget = scheduler.over_budget(now)
     if kind_of(job) in over_budget:
@@ -153,7 +153,7 @@ BUSY = "busy"
 
 
 def _obstacles(scheduler: Scheduler, request: Request) -> tuple[list[str], bool]:
-    """Return what prevents the start, and whether that is only other jobs of this session.
+    """Return what prevents the start, and whether only other jobs of this session prevent it.
 
     Examples are `0 1 3 busy`, `2 used by alice (pid 4121, 38.0G, 5 h)` and `4 has 3.0 GiB left`.
     """
@@ -203,7 +203,7 @@ def never_starts(scheduler: Scheduler, jobs: Iterable[JobId]) -> str:
 
 
 def _slot_list(some: list[str], wanted: set[str], request: Request) -> str:
-    """Return devices for an obstacle's text: `0 1 3 `, `all 4 `, or nothing for the only device requested."""
+    """Format a list of devices: `0 1 3 `, `all 4 `, or an empty string for the only device that was requested."""
     if request.devices == (some[0],):
         return ""
     if len(some) == len(wanted) > 1:
@@ -238,7 +238,7 @@ def needs(request: Request) -> str:
 
 
 def _after_oom(request: Request) -> str:
-    """Format the part of a request that was added because its job ran out of GPU memory."""
+    """Format the conditions that were added to a request after its job ran out of GPU memory."""
     if request.larger_than is not None:
         return f" with more than {memory_words(request.larger_than)} to itself, after running out of memory"
     return " to itself, after running out of memory" if request.alone else ""
@@ -264,7 +264,7 @@ def _has(scheduler: Scheduler) -> str:
 
 COMPARED_JOBS = 200
 AT_A_SUCCESS = " or on a success"
-"""Text appended to the time of the next probe if a success would bring the probe forward."""
+"""Text that follows the time of the next probe if the success of a running job would start the probe earlier."""
 
 
 def resume_rule(life: float) -> str:
@@ -279,7 +279,7 @@ def pause_covering(snapshot: Snapshot, jobs: Collection[Job]) -> PausedScope | N
 
 
 def rerun_suffix(snapshot: Snapshot, jobs: Collection[Job]) -> str:
-    """Return how a rerun of failed jobs starts, to append to a sentence: `, one first`, `, after #41` or nothing."""
+    """Return how a rerun of failed jobs starts, as the end of a sentence: `, one first`, `, after #41` or nothing."""
     paused = pause_covering(snapshot, jobs)
     if paused is not None and paused.probing:
         return f", after #{paused.job}"
@@ -287,7 +287,7 @@ def rerun_suffix(snapshot: Snapshot, jobs: Collection[Job]) -> str:
 
 
 def still_running(snapshot: Snapshot, paused: PausedScope) -> list[JobId]:
-    """Return the running jobs that were started before the pause. If one of them succeeds, the next probe is due."""
+    """Return the running jobs that were started before the pause. The next probe is due as soon as one succeeds."""
     return _started_before(paused, (snapshot[job] for job in snapshot.active))
 
 
@@ -310,7 +310,7 @@ def failed_jobs(snapshot: Snapshot) -> tuple[JobId, ...]:
 
 
 def jobs_with_same_error(snapshot: Snapshot, paused: PausedScope) -> list[Job]:
-    """Return the jobs of a cause that failed with the error that caused the pause, oldest failure first."""
+    """Return the jobs that failed with the error that caused the pause, oldest failure first."""
     jobs = (snapshot[job] for job in paused.cause.jobs if job in snapshot)
     alike = paused.cause.signature
     return [job for job in jobs if job.attempts and alike in (None, job.attempts[-1].signature)]

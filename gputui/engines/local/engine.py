@@ -38,11 +38,9 @@ from .spawn import Crew
 from .stop import Key, LiveAttempt, Order, Stopper, signal_once
 
 READ_TRIES, READ_INTERVAL = 50, 0.1
-"""Number of reads after which the end of an attempt with an unreadable claim counts as lost, and seconds
-between them.
-"""
+"""How often an unreadable claim is read before its ended attempt counts as lost, and the seconds between reads."""
 LOOK_EVERY = 2.0
-"""Seconds between checks for stopped wrappers. The kernel tells only the parent, which we may not be."""
+"""Seconds between checks for stopped wrappers. The kernel notifies only the parent, which may be another process."""
 _LOG_TAIL = 200
 _CLAIMS_OF_WRAPPERS = claims.Claims.of(spawn.SESSION)
 
@@ -57,7 +55,7 @@ class LocalEngine(claims.ClaimedAttempts):
         self._report = report
         self._live: dict[Key, LiveAttempt] = {}
         self._undecided: dict[Key, Order | None] = {}
-        """Recovered attempts for which no decision has been made yet, with the latest order for each."""
+        """Recovered attempts that are still undecided, each with its latest order."""
         self._crew: Crew[Launch, int | events.Outcome] = Crew(self._spawn)
         self._stopper = Stopper(loop, self._report_end)
         self._directory = DirectoryId.of(private)
@@ -190,7 +188,7 @@ class LocalEngine(claims.ClaimedAttempts):
             case Decision.RETRY:
                 self._retry_later(survivor, wait)
             case _ if survivor.since is not Since.NOTHING:
-                # Pids of another boot or namespace are invalid here, so nothing is signalled.
+                # Pids of another boot or namespace are not valid here, so no process is signalled.
                 self._end(survivor, events.Vanished(LEFT_BEHIND[survivor.since]))
             case _:
                 self._end_as_lost(survivor, claim.pid if isinstance(claim, claims.Claimed) else None)
@@ -207,7 +205,7 @@ class LocalEngine(claims.ClaimedAttempts):
         self._decide(survivor, wait)
 
     def _retry_later(self, survivor: Survivor, wait: float) -> None:
-        """Retry until a decision is possible. A job must not be ended only because a file cannot be read."""
+        """Try to decide again later. A job must not count as ended only because a file cannot be read."""
         self._loop.call_later(wait, lambda: self._decide(survivor, min(wait * 2, LONGEST_WAIT)))
 
     def _adopt(self, survivor: Survivor, watch: Watch) -> None:
@@ -306,12 +304,12 @@ def _ended(
 
 
 def _by_our_signal(outcome: events.Outcome) -> bool:
-    """Return whether a signal of ours may have caused the end, perhaps before the command's exec."""
+    """Return whether a signal that we sent may have caused the end, perhaps before the command was executed."""
     return not isinstance(outcome, events.Exited) or outcome.code in (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 
 
 def _logs(launch: Launch) -> tuple[str, str | None]:
-    """Return the paths of the logs, relative to the open directory's descriptor if there is one."""
+    """Return the paths of the logs. If there is a descriptor of their directory, the paths lead through it."""
     if launch.directory is None:
         return launch.out, launch.err
     directory = f"/proc/self/fd/{launch.directory}"

@@ -1,4 +1,4 @@
-"""Decide what to do with attempts that a dead owner left running, and determine the outcome when a wrapper ends."""
+"""Decide what to do with attempts that a dead owner left running, and determine an attempt's outcome."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Decision(Enum):
     ADOPT = auto()
     """The attempt is running and must be watched."""
     REVOKE = auto()
-    """The attempt has not begun. Create its claim before its wrapper can."""
+    """The attempt has not begun. Its claim must be created before its wrapper creates it."""
     REQUEUE = auto()
     """The attempt never ran and never will."""
     LOST = auto()
@@ -32,7 +32,7 @@ class Decision(Enum):
 
 
 class Row(NamedTuple):
-    """Decisions for one kind of claim.
+    """Decisions for one kind of claim, depending on whether the wrapper is alive or dead.
 
     `unsure` applies after a reboot or in a copied session, where neither processes nor a missing claim prove anything.
     """
@@ -48,11 +48,11 @@ _REQUEUE, _LOST, _RETRY = Decision.REQUEUE, Decision.LOST, Decision.RETRY
 TABLE: dict[type[claims.Claim], Row] = {
     claims.WrittenExit: Row(alive=_FINISHED, dead=_FINISHED, unsure=_FINISHED),
     claims.DirectoryGone: Row(alive=_FINISHED, dead=_FINISHED, unsure=_FINISHED),
-    # Creating the claim is decisive. A late wrapper exits, and if a wrapper is already running, the creation fails.
+    # Whoever creates the claim decides. A wrapper that comes later exits. If one came earlier, the creation fails.
     claims.Absent: Row(alive=_REVOKE, dead=_REVOKE, unsure=_LOST),
     # After a power cut, attempts later than the revoked one may be missing from the store.
     claims.Revoked: Row(alive=_ADOPT, dead=_REQUEUE, unsure=_LOST),
-    # After a power cut a claim may be empty or missing although the command ran.
+    # After a power cut, a claim may be empty or missing although the command ran.
     claims.Empty: Row(alive=_RETRY, dead=_REQUEUE, unsure=_LOST),
     claims.Claimed: Row(alive=_ADOPT, dead=_LOST, unsure=_LOST),
     claims.BatchStarted: Row(alive=_LOST, dead=_LOST, unsure=_LOST),  # never a local attempt
@@ -64,7 +64,7 @@ TABLE: dict[type[claims.Claim], Row] = {
 
 
 def decide(claim: type[claims.Claim], since: Since, *, alive: bool) -> Decision:
-    """`alive`: whether a process has the attempt's token and leads its kernel session."""
+    """Return what to do with an attempt. `alive`: a process has its token and leads its kernel session."""
     row = TABLE[claim]
     if since in (Since.REBOOT, Since.COPY):
         return row.unsure
@@ -75,7 +75,7 @@ def decide(claim: type[claims.Claim], since: Since, *, alive: bool) -> Decision:
 
 
 def exit_status(result: os.waitid_result | None) -> int | None:
-    """Return a wrapper's exit code or, negated, the signal that killed it. None: it was not a child of this process."""
+    """Return a wrapper's exit code or, negated, the signal that killed it. None if it was not our child."""
     if result is None:
         return None
     return result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
@@ -98,7 +98,7 @@ def outcome_of(claim: claims.Claim, status: int | None, directory: str | None, l
         case claims.Unreadable() if code not in (None, CLAIM_FAILED, DIRECTORY_FAILED):
             return events.Exited(code)
         case claims.Empty():
-            # The command starts only after the first line is written. (A missing claim may have been deleted.)
+            # The command starts only after the first line is written. A missing claim may have been deleted.
             return NeverRan()
     return Vanished(_how_it_died(status))
 
@@ -109,7 +109,7 @@ def command_may_live(outcome: Outcome, status: int | None) -> bool:
 
 
 def _without_exit_record(code: int, log_tail: bytes) -> Outcome:
-    """Return the outcome from the wrapper's exit code, which is the command's unless the wrapper could not fork."""
+    """Return the outcome by the wrapper's exit code. This is the command's code unless the wrapper could not fork."""
     lines = log_tail.splitlines()
     if code in (2, 254) and lines and lines[-1].startswith(b"sh: ") and re.search(rb"\bfork\b", lines[-1]):
         return NoRoom("cannot start more processes")
@@ -136,7 +136,7 @@ TO_SEEK = claims.Empty | claims.Missing | claims.Garbled | claims.Revoked
 
 
 class Leader(NamedTuple):
-    """An attempt's living wrapper that was found by the attempt's token."""
+    """The live wrapper of an attempt, found by the attempt's token."""
 
     pid: int
     runs: bool
@@ -144,7 +144,7 @@ class Leader(NamedTuple):
 
 
 def find_leader(token: str) -> Leader | OSError | None:
-    """Return the oldest session leader with the token, None if there is none, or the error of the search."""
+    """Return the oldest session leader with the token, or None if there is none, or the error if the search failed."""
     try:
         members = processes.tree(processes.AttemptMarks(token))
     except OSError as error:

@@ -58,7 +58,7 @@ def spawn(
 
 
 def _remove_own_logs(out: str, err: str | None, begun: int) -> bool:
-    """Remove the logs that this call created. Return False if one is older: the attempt was started before."""
+    """Remove the logs that this start created. Return False if a log is from an earlier start of the attempt."""
     for log in (out, err):
         if log is not None:
             with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
@@ -70,7 +70,7 @@ def _remove_own_logs(out: str, err: str | None, begun: int) -> bool:
 
 
 def _explained(error: OSError, arguments: Sequence[str], out: str) -> NoRoom | NotStarted:
-    """Find out which step failed, because the child returns a single errno for everything it does before exec."""
+    """Find out which step failed. The child returns only an errno, whichever step failed before exec."""
     directory = os.path.dirname(out)
     if error.errno in _MACHINE_TROUBLE:
         return NoRoom(f"cannot start it now: {error.strerror or error}")
@@ -94,9 +94,9 @@ CLAIM_FAILED = 125
 _WITHOUT_LEASES = " ".join(f"{fd}>&-" for fd in HELD_BY_WRAPPER)
 DIRECTORY_FAILED = 126
 
-# Signals are trapped with ':' and not '': the command gets default dispositions, and a signal to the whole group does
-# not end the wrapper before it has written the exit code. Variables have a prefix of their own because the environment
-# of the command may contain any other name.
+# Signals are trapped with ':' and not with '', so that the command gets default dispositions. A signal to the whole
+# group then does not end the wrapper before it has written the exit code. The variables have a special prefix because
+# the environment of the command may contain any other name.
 TEXT = f"""\
 trap : HUP INT QUIT PIPE ALRM TERM USR1 USR2 XCPU XFSZ
 gputui_claim=$1 gputui_directory=$2 gputui_code=0
@@ -113,7 +113,7 @@ exit {DIRECTORY_FAILED}
 """
 
 _PLAIN_WORDS = lazy_regex(r"[ \t]*[A-Za-z0-9_./+@-]+(?:[ \t]+[A-Za-z0-9_./:,+@%=-]+)*[ \t\n]*")
-# true and false are missing here because they behave the same in every shell.
+# true and false are omitted because they behave the same in every shell.
 _BUILTINS_AND_KEYWORDS = """
     . : [ alias bg bind break builtin caller case cd chdir command compgen complete compopt continue coproc declare
     dirs disown do done echo elif else enable esac eval exec exit export fc fg fi for function getopts hash help
@@ -170,8 +170,8 @@ def shell_call(launch: Launch) -> list[str]:
 
 
 def kept_from_the_wrapper(environment: Mapping[str, str]) -> list[str]:
-    """Return the variables that would affect the wrapper's shell, namely exported functions and bash's own options."""
-    # Searching all names together keeps the usual start fast.
+    """Return the variables that would affect the wrapper's shell: exported functions and bash's own options."""
+    # Searching the joined names is faster than checking each name.
     all_names = "\n".join(environment)
     if "BASH" not in all_names and "SHELLOPTS" not in all_names:
         return []
@@ -188,7 +188,7 @@ def handed_over(names: list[str], environment: Mapping[str, str]) -> list[str]:
 
 
 def _kernel_runs(path: str) -> bool:
-    """Return whether a file is an executable binary or script. If it is not, bash is left to report the reason."""
+    """Return whether the kernel can execute a file. If it cannot, bash runs the command and reports the reason."""
     try:
         facts = os.stat(path)
     except (OSError, ValueError):
@@ -208,7 +208,7 @@ def _has_known_start(path: str, inode: int, changed: int) -> bool:
 
 @lru_cache(maxsize=64)
 def _default_shell(search_path: str | None) -> str:
-    import shutil  # brings three compressors along
+    import shutil  # slow to import: loads three compression modules
 
     if search_path and shutil.which("bash", path=search_path):
         return "bash"
@@ -223,11 +223,11 @@ R = TypeVar("R")
 
 HANDS = 3
 LOOK_AT_THREADS = 1.0
-"""Seconds between checks whether the threads are alive. Short of memory, they may die without returning a result."""
+"""Seconds between checks whether the threads are alive. If memory runs out, they may die without a result."""
 
 
 class Crew(Generic[T, R]):
-    """A small thread pool that runs one function. Its threads start with the second concurrent task, if possible."""
+    """A small thread pool that runs one function. Its threads are started when there is a second concurrent task."""
 
     def __init__(self, work: Callable[[T], R]) -> None:
         self._work = work
@@ -236,7 +236,7 @@ class Crew(Generic[T, R]):
         self._threads: list[threading.Thread] = []
 
     def each(self, tasks: Iterable[T]) -> Iterator[tuple[T, R]]:
-        """Yield each task with its result. The last runs in the calling thread, so one task wakes no other."""
+        """Yield each task with its result. The last runs in the calling thread, so one task wakes no other thread."""
         under_way = 0
         last: T | None = None
         for task in tasks:

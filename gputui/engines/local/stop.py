@@ -45,9 +45,9 @@ class LiveAttempt(Struct, eq=False):
     rounds: int = 0
     """Number of rounds carried out for the latest order."""
     serial: int = 0
-    """Number that increases with each order, so that rounds of older orders can be dropped."""
+    """A number that increases with each order. It shows which rounds belong to older orders and must be dropped."""
     lone_since: float | None = None
-    """Time since when the wrapper has had no command during a kill, or None."""
+    """During a kill: the time since which the wrapper has had no command. None if it has one."""
     end: AttemptEnded | None = None
     """The end to report when no process of the attempt is left."""
     asked: Purpose | None = None
@@ -70,14 +70,14 @@ class LiveAttempt(Struct, eq=False):
 KILLING_TIME = 0.25
 """Maximum duration in seconds of one round of kills."""
 CLEAN_LOOKS = 3
-"""Number of consecutive scans that must find nothing. A process that keeps forking and exiting can escape one."""
+"""Number of consecutive scans that must find nothing. A process that keeps forking and exiting can escape a scan."""
 _BREATH = 0.003
 _STOPPING_SCANS = 5
 
 
 class Round(NamedTuple):
     others: int
-    """Number of processes besides the wrapper. After a kill, only those that are left are counted."""
+    """Number of processes besides the wrapper. After a kill, this is the number of processes that are left."""
     left: tuple[SurvivingProcess, ...] = ()
     """Descriptions of the processes that are left after a kill."""
     forbidden: bool = False
@@ -89,7 +89,7 @@ def signal_once(
 ) -> Round | None:
     """Send one round of signals to the tree. Return None if /proc cannot be read.
 
-    `reached` is called before the command is signalled to end, if it is still running.
+    `reached` is called just before a running command is sent a signal that ends it.
     """
     try:
         match order:
@@ -109,7 +109,7 @@ def signal_once(
 
 def _signal_all(marks: AttemptMarks, signals: tuple[signal.Signals, ...], reached: Callable[[], None] | None) -> int:
     members = tree(marks)
-    # Between fork and exec the wrapper's child still ignores signals like the wrapper, so it does not count as reached.
+    # Between fork and exec, the wrapper's child ignores signals as the wrapper does, so it does not count as reached.
     deaf = command_line(marks.wrapper) if marks.wrapper is not None else None
     others = [pid for pid in members if pid != marks.wrapper and command_line(pid) != deaf]
     for signum in signals:
@@ -120,7 +120,7 @@ def _signal_all(marks: AttemptMarks, signals: tuple[signal.Signals, ...], reache
 
 
 def _kill(marks: AttemptMarks, reached: Callable[[], None] | None) -> Round:
-    """Kill all but the wrapper, which has to record the exit code, until no process is forking any more."""
+    """Kill all processes except the wrapper, which must record the exit code. Repeat this until none are found."""
     deadline = time.monotonic() + KILLING_TIME
     clean_looks = 0
     while True:
@@ -134,7 +134,7 @@ def _kill(marks: AttemptMarks, reached: Callable[[], None] | None) -> Round:
 
 
 def _kill_once(marks: AttemptMarks, reached: Callable[[], None] | None) -> tuple[Members, set[int]]:
-    """Kill the processes once. Return the processes found, and the pids of those that cannot be signalled."""
+    """Kill the processes once. Return the processes that were found, and the pids of those that cannot be signalled."""
     forbidden: set[int] = set()
 
     def kill(pid: int, stat: Stat) -> None:
@@ -156,7 +156,7 @@ def _describe_leftover(pid: int, stat: Stat, forbidden: bool) -> SurvivingProces
 
 
 def _suspend(marks: AttemptMarks) -> int:
-    """Stop the tree except for the wrapper, which has to record the exit code if the command is killed."""
+    """Suspend the tree except for the wrapper, which must record the exit code if the command is killed."""
     for _ in range(_STOPPING_SCANS):
         others = _without_wrapper(marks)
         running = {pid: stat for pid, stat in others.items() if not stat.stopped}
@@ -184,7 +184,7 @@ _LONGEST_WAIT = 1.0
 
 
 class Stopper:
-    """Carries out orders, and calls `report_end` when an attempt has ended and none of its processes is left."""
+    """Carries out orders. Calls `report_end` when an attempt has ended and none of its processes are left."""
 
     def __init__(self, loop: EventLoop, report_end: Callable[[LiveAttempt], None]) -> None:
         self._loop = loop
@@ -197,7 +197,7 @@ class Stopper:
             self._begin(live, order)
 
     def ended(self, live: LiveAttempt, may_live: bool) -> bool:
-        """Handle the end of a wrapper. Return True if the report waits until its remaining processes are killed."""
+        """Handle the end of a wrapper. Return True if the end is reported only after remaining processes are killed."""
         live.ended_at = time.monotonic()
         if live.order is events.KillTree or may_live:
             self._begin(live, events.KillTree)

@@ -116,7 +116,7 @@ class SlurmCommands:
         return parse_busy_jobs(self.run("squeue", "-h", "-r", "-t", "R,CG,S", "-o", BUSY_FORMAT))
 
     def details(self, *jobs: str) -> list[SlurmEnd]:
-        """Return the details of all jobs, or of the given ones that Slurm still knows."""
+        """Return the details of all jobs, or of those given jobs that Slurm still knows."""
         try:
             return parse_job_details(self.run("scontrol", "-o", "show", "job", "-d", *jobs))
         except SlurmRefused as error:
@@ -138,10 +138,10 @@ class SlurmCommands:
     def find_end(self, job: int, token: str) -> SlurmEnd | None:
         """Return what Slurm or its accounting knows about the end of a job, or None if they do not know the job.
 
-        Raises SlurmSilent if Slurm itself does not answer. The token is compared because job ids are reused.
+        Raises SlurmSilent if the controller does not answer. The token is compared because job ids are reused.
         """
         ends = self.details(str(job))
-        with suppress(SlurmSilent):  # an accounting that is down for days must not hold up the end
+        with suppress(SlurmSilent):  # if the accounting is down for days, the end is decided without it
             ends += self.ended([str(job)])
         return next(
             (end for end in ends if token in (end.comment.rpartition(":")[2], end.name.partition("-")[2])), None

@@ -1,4 +1,4 @@
-"""Determine the outcomes of attempts in Slurm from exit records and from Slurm's states, exit codes and nodes."""
+"""Determine the outcomes of attempts from exit records and from what Slurm reports about jobs and nodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REQUEUED = "requeued in Slurm by the admin or by Slurm itself, then canceled the
 PREEMPTED = "preempted by Slurm"
 NODE_FAILURES = ("NODE_FAIL", "BOOT_FAIL")
 _BOOT_IS_UNSURE = 5.0
-"""Possible error in seconds of Slurm's start and boot times."""
+"""Maximum error in seconds of the start and boot times that Slurm reports."""
 _ENDED_BY_SLURM = {
     "TIMEOUT": ("stopped by Slurm at its time limit", CrashKind.TIME_LIMIT),
     "DEADLINE": ("stopped by Slurm at its deadline", CrashKind.TIME_LIMIT),
@@ -41,8 +41,8 @@ class SlurmVerdict(Struct, frozen=True):
 def judge_exit(code: int, state: str | None, node: str, *, requeued: bool) -> SlurmVerdict:
     """Determine the outcome from the exit record of a command that gputui did not end.
 
-    `state` is Slurm's name for the end, if known. It matters because a command that Slurm ended early may exit with 0,
-    which is not a success.
+    `state` is Slurm's name for the end, if known. It is needed because a command that Slurm ended early may exit with
+    0, which is not a success.
     """
     if requeued:
         return SlurmVerdict(NodeFailed(REQUEUED))
@@ -89,7 +89,7 @@ def judge_before_claim(end: SlurmEnd | None, directory: str) -> Outcome:
     if end is None:
         return NoRoom("Slurm dropped it before it started")
     where = f"node {end.nodes[0]}" if end.nodes else "its node"
-    if end.state == "CANCELLED" and not end.nodes:  # with a node, Slurm itself has cancelled it
+    if end.state == "CANCELLED" and not end.nodes:  # if there is a node, Slurm itself canceled the job
         return NotStarted(f"Slurm job {end.id} was canceled outside gputui before it started")
     if end.code == DIRECTORY_UNSEEN:
         return NotStarted(

@@ -39,7 +39,7 @@ from .supervisor import KILL_SIGNAL, KILLED, job_name, refusal_outcome, submit, 
 
 QUEUED = "being submitted to Slurm"
 SUSPEND_AT = (0.0, 2.0, 6.0)
-"""Delays in seconds of a suspend or resume. The first may reach a job too early, and Slurm reports no error."""
+"""Delays in seconds after which a suspend or resume is sent. The first may come too early without an error."""
 KILL_AFTER = 4.0
 """Seconds that a supervisor gets to kill its process tree."""
 AGAIN_AFTER = 6.0
@@ -50,15 +50,15 @@ RECORD_PATIENCE = 60.0
 WORD_PATIENCE = 12.0
 """Seconds to wait for Slurm's reason for the end of an attempt."""
 NODE_PATIENCE = 300.0
-"""Seconds to wait for a failed node to come back, which proves that the attempt no longer runs there."""
+"""Seconds to wait for a failed node to come back. Once it is back, the attempt certainly no longer runs there."""
 NODE_LOOKS = 5.0
 """Seconds between two queries about a failed node."""
 RUNS_ON_AFTER = 20.0
 """Seconds for which Slurm may still list an attempt as running after its end."""
 KNOWN_AFTER = 60.0
-"""Seconds after the end of an attempt during which a controller that crashes may forget that end."""
+"""Seconds for which the end of an attempt may still be forgotten if Slurm's controller crashes."""
 _CODES_OF_SLURM = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
-"""Exit codes of commands that Slurm may have ended. Other signals, such as SIGSEGV, come from the command itself."""
+"""Exit codes of commands that Slurm may have killed. Other signals, such as SIGSEGV, come from the command itself."""
 
 
 class BatchOrder(Enum):
@@ -72,16 +72,16 @@ class BatchOrder(Enum):
 
 class BatchState(Enum):
     SUBMITTING = auto()
-    """Queued in the submission thread."""
+    """The attempt is queued in the submission thread."""
     WAITING = auto()
-    """In Slurm's queue and not started."""
+    """The attempt is in Slurm's queue and has not started."""
     GONE = auto()
-    """Not started and no longer in Slurm's queue."""
+    """The attempt has not started and is no longer in Slurm's queue."""
     RUNNING = auto()
     UNSEEN_END = auto()
-    """Began and has ended according to Slurm, but left no exit record."""
+    """The attempt started and, according to Slurm, has ended, but there is no exit record."""
     EXITED = auto()
-    """Left an exit record. Slurm is being asked who ended the attempt."""
+    """There is an exit record. Slurm is being asked who ended the attempt."""
 
 
 class BatchAttempt(Struct, eq=False):
@@ -99,7 +99,7 @@ class BatchAttempt(Struct, eq=False):
 
     # From Slurm
     row: SlurmJob | None = None
-    """The attempt as Slurm last listed it. None: missing in the last answer, or in all answers since its begin."""
+    """The attempt as Slurm last listed it. None if the last answer or all answers since its start omitted it."""
     missed: int = 0
     """Number of consecutive answers from Slurm that did not list the attempt."""
     requeued: bool = False
@@ -108,7 +108,7 @@ class BatchAttempt(Struct, eq=False):
     # From its claim
     begun: claims.BatchStarted | None = None
     begun_seen_at: float = float("inf")
-    """Time when the attempt's begin was first seen, on the monotonic clock."""
+    """Time when the attempt's start record was first seen, on the monotonic clock."""
     exit: claims.WrittenExit | None = None
     asked: Purpose | None = None
 
@@ -119,7 +119,7 @@ class BatchAttempt(Struct, eq=False):
 
     # Queries about its end
     over_since: float | None = None
-    """Time since when the attempt has been over without a known cause, on the monotonic clock."""
+    """Time since which the attempt has been over without a known cause, on the monotonic clock."""
     asking: bool = False
     """Whether a query about the attempt's end is running."""
     rereading: bool = False
@@ -145,7 +145,7 @@ class BatchAttempt(Struct, eq=False):
 
     @property
     def put_back(self) -> bool:
-        """Whether the attempt began and is waiting in Slurm's queue again."""
+        """Whether the attempt has started and is waiting in Slurm's queue again."""
         return self.begun is not None and self.row is not None and self.row.phase is Phase.WAITING
 
     @property
@@ -153,7 +153,10 @@ class BatchAttempt(Struct, eq=False):
         return self.row is not None and self.row.state in NODE_FAILURES
 
     def see_row(self, row: SlurmJob | None, asked_at: float) -> None:
-        """Update the attempt from an answer. A waiting row counts only if it was requested after the begin was seen."""
+        """Update the attempt from a row of Slurm's queue.
+
+        Once the start has been seen, a row that says that the attempt is waiting is ignored if it was requested before.
+        """
         if row is not None and row.phase is Phase.WAITING and self.begun is not None and asked_at < self.begun_seen_at:
             return
         self.row = row
@@ -175,7 +178,7 @@ class BatchAttempt(Struct, eq=False):
 
 
 class Finished(Struct):
-    """An attempt that has an exit record but that Slurm may still list as running."""
+    """An attempt with an exit record that Slurm may still list as running."""
 
     at: float
     """Time when the end was read, on the monotonic clock."""
@@ -246,7 +249,7 @@ class SlurmEngine(claims.ClaimedAttempts):
                     self._set_suspended(attempt, isinstance(order, events.SuspendTree))
 
     def gc(self, *, all_dead: bool) -> None:
-        # Old revocations stay, because Slurm's queue may hold older attempts.
+        # Old revocations are kept, because Slurm's queue may contain older attempts.
         self._claims.remove_unwanted(lambda *key: key in self._live, all_dead=False)
 
     def kill_leftovers(self, job: JobId, attempt: int) -> None:
@@ -279,7 +282,7 @@ class SlurmEngine(claims.ClaimedAttempts):
         return self._live.get(attempt.key) is attempt
 
     def _later(self, seconds: float, call: Callable[[BatchAttempt], None], attempt: BatchAttempt) -> None:
-        """Schedule a method call that is dropped if the attempt's end is reported before."""
+        """Call a method after some seconds, unless the attempt's end has been reported by then."""
         self._loop.call_later(seconds, lambda: call(attempt) if self._is_live(attempt) else None)
 
     # Submitting
@@ -301,8 +304,8 @@ class SlurmEngine(claims.ClaimedAttempts):
     def _sbatch(self, attempt: BatchAttempt, launch: Launch, directory: str) -> int | events.Outcome | None:
         """Return the id of the new Slurm job, or an outcome if there is no job.
 
-        Return None if the job began although its id is unknown. If it is unclear whether Slurm accepted the job, its
-        claim is revoked.
+        Return None if the job has started although its id is unknown. If it is unclear whether Slurm accepted the job,
+        its claim is revoked.
         """
         try:
             number = submit(launch, attempt.token, directory, has_gpus=self._has_gpus)
@@ -338,7 +341,7 @@ class SlurmEngine(claims.ClaimedAttempts):
             self._send_order(attempt)
 
     def _send_order(self, attempt: BatchAttempt) -> None:
-        if attempt.begun is None:  # then any order withdraws it
+        if attempt.begun is None:  # before the start, any order withdraws the attempt
             self._reader.read([attempt.key])
             return
         attempt.ordered_at = time.monotonic()
@@ -351,7 +354,7 @@ class SlurmEngine(claims.ClaimedAttempts):
             self._signal(attempt, "--full", "CONT")
 
     def _kill_by_slurm(self, attempt: BatchAttempt) -> None:
-        """Let Slurm kill an attempt because its supervisor took too long. No exit record is left in that case."""
+        """Let Slurm kill an attempt whose supervisor took too long. There will be no exit record."""
         if attempt.exit is None:
             self._signal(attempt, "--batch", "KILL")
             self._poller.poke()
@@ -425,7 +428,7 @@ class SlurmEngine(claims.ClaimedAttempts):
             self._read_again(attempt)
         else:
             self._end(attempt, outcome)
-            self._poller.poke()  # the next answer, or `close`, cancels what is left in Slurm's queue
+            self._poller.poke()  # what is left in Slurm's queue is canceled after the next answer or in `close`
 
     # Answers from Slurm's queue
 
@@ -484,7 +487,7 @@ class SlurmEngine(claims.ClaimedAttempts):
         return f"node {node} is down (Slurm: {self._down[node]}); it may still run there" if node in self._down else ""
 
     def _cancel_ended(self, rows: dict[str, SlurmJob], asked_at: float) -> None:
-        """Cancel by name ended jobs that a restarted controller lists as running: they would block GPUs for hours."""
+        """Cancel ended jobs that a restarted controller lists as running. They would block GPUs for hours."""
         for key, finished in list(self._finished.items()):
             since, token = asked_at - finished.at, self.token(*key)
             row = rows.get(token)
@@ -563,7 +566,7 @@ class SlurmEngine(claims.ClaimedAttempts):
         by_itself = record.code not in _CODES_OF_SLURM and not record.signalled
         if by_itself or attempt.order is not BatchOrder.NONE or attempt.asked is not None:
             self._end(attempt, SlurmVerdict(events.Exited(record.code), by_itself=by_itself), record.at)
-        else:  # not ended by us: ask Slurm why
+        else:  # it was not ended by us, so ask Slurm why it ended
             attempt.exit, attempt.over_since = record, time.monotonic()
             self._poller.poke()
             self._later(WORD_PATIENCE, self._explain_late, attempt)
@@ -587,7 +590,7 @@ class SlurmEngine(claims.ClaimedAttempts):
 
     def _explain(self, attempt: BatchAttempt) -> None:
         attempt.requeued |= attempt.put_back
-        if attempt.put_back:  # explain when it was cancelled in Slurm's queue
+        if attempt.put_back:  # decided when the job has been canceled in Slurm's queue
             return
         if attempt.row is not None and not attempt.survived:
             self._report_exit(attempt, attempt.row.state)
@@ -651,7 +654,7 @@ class SlurmEngine(claims.ClaimedAttempts):
         self._orders.add(work)
 
     def _ask_again_later(self, attempt: BatchAttempt) -> None:
-        """Slurm did not answer, which decides nothing about the attempt's end."""
+        """Ask again later because Slurm did not answer. This decides nothing about the attempt's end."""
         attempt.asking = False
         if attempt.exit is not None:
             self._later(WORD_PATIENCE, self._explain_late, attempt)
@@ -698,7 +701,10 @@ def _real(path: str) -> str:
 
 
 def _is_undecided(attempt: BatchAttempt) -> bool:
-    """Return whether the end may become clear: no answer yet, waiting in the queue again, or held up by the epilog."""
+    """Return whether the end may still become clear.
+
+    This is so if Slurm has not answered yet, if the attempt is in the queue again, or if Slurm's epilog is running.
+    """
     if attempt.row is None:
         return attempt.missed == 0
     in_time = attempt.over_since is not None and time.monotonic() - attempt.over_since < RECORD_PATIENCE
@@ -713,13 +719,13 @@ def _patience(attempt: BatchAttempt) -> float:
 
 
 OWN_PATIENCE, INHERITED_PATIENCE = 4.0, 2.0
-"""Seconds that a closing owner waits for Slurm for attempts that it withdrew, and for those of earlier owners."""
+"""Seconds for which a closing owner waits for Slurm: for attempts that it withdrew, and for those of earlier owners."""
 
 
 class WithdrawnFile:
-    """File that lists withdrawn attempts whose jobs may still be in Slurm's queue, for the next owner.
+    """A file that lists withdrawn attempts for the next owner. Their jobs may still be in Slurm's queue.
 
-    The owner's thread does not use it before the owner closes.
+    The owner's thread does not use the file before the owner closes.
     """
 
     def __init__(self, private: int, session: str, claims: Claims, user: str) -> None:
@@ -738,7 +744,7 @@ class WithdrawnFile:
                 file.write(b"%d.%d\n" % (job, attempt))
 
     def clear_if_unused_since(self, asked_at: float) -> None:
-        """Remove the file if Slurm listed no withdrawn attempt at `asked_at`, and none was added since."""
+        """Remove the file unless attempts were added after `asked_at`, when Slurm listed no withdrawn attempts."""
         with self._lock, suppress(OSError):
             if self._noted_at < asked_at:
                 os.unlink(self._path)

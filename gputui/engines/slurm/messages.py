@@ -58,7 +58,7 @@ _AMOUNTS = {
     "Billing": "billing units", "Energy": "energy", "License": "licenses", "Unknown": "a resource",
 }  # fmt: skip
 FARTHEST = 14 * DAY
-"""Seconds from now up to which an expected start is shown. Without time limits Slurm's estimates are useless."""
+"""Maximum seconds from now to an expected start that is shown. Without time limits, Slurm's estimates are useless."""
 _LIMIT = lazy_regex(r"(Assoc|QOS|Max)(Grp|Max|Min)?([A-Z][A-Za-z]*?)(RunMinutes|Minutes)?(Per[A-Z][a-z]+)?(?:Limit)?")
 
 

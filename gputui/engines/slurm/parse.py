@@ -144,7 +144,7 @@ class SlurmEnd(Struct, frozen=True, kw_only=True):
     name: str = ""
     comment: str = ""
     places: tuple[tuple[str, int], ...] = ()
-    """Node and index of each GPU that the job uses while it runs."""
+    """Node and index of each GPU of the job while it runs."""
 
 
 class SlurmNode(Struct, frozen=True, kw_only=True):
@@ -159,7 +159,7 @@ class SlurmNode(Struct, frozen=True, kw_only=True):
     """Main memory in bytes."""
     partitions: tuple[str, ...] = ()
     booted: float | None = None
-    """Boot time. All times here are by the controller's clock."""
+    """Boot time, by the controller's clock like all other times here."""
     reason: str | None = None
     by: str | None = None
     """Name of the user who closed the node."""
@@ -177,7 +177,7 @@ def parse_version(text: str) -> tuple[int, int] | None:
 
 
 def parse_submitted_id(text: str) -> str | None:
-    """Parse the job id in the output of `sbatch --parsable`, between messages of plugins and `;CLUSTER`."""
+    """Parse the job id in the output of `sbatch --parsable`. Messages of plugins and a final `;CLUSTER` are ignored."""
     words = [word for word in text.split() if re.fullmatch(r"\d+(;\S+)?", word)]
     return words[-1].partition(";")[0] if words else None
 
@@ -283,7 +283,7 @@ def _node(line: str) -> SlurmNode:
 
 
 def _closed(line: str) -> tuple[str, str | None, str | None, float | None]:
-    """Separate the admin's reason from a line. The reason is free text followed by `[USER@TIME]`."""
+    """Split off the admin's reason, its user and its time from a line. The reason is free text before `[USER@TIME]`."""
     closed = re.search(r" Reason=(.*) \[([^\]@]*)@([^\]]*)\]", line)
     if closed is None:
         plain = re.search(r" Reason=(.*?)(?: Comment=| *$)", line)

@@ -99,7 +99,7 @@ class QueuePoller:
 
 Key = tuple[JobId, int]
 SOON, LATER = 0.1, 0.5
-"""Seconds between two scans: the usual interval, and the interval after many scans without news."""
+"""Seconds between two scans: the usual interval, and the interval after many scans that found nothing new."""
 _QUIET_LOOKS = 100
 
 
@@ -109,11 +109,11 @@ class ClaimReading(Struct, frozen=True):
     key: Key
     file: ClaimFile
     ended: bool
-    """Whether the supervisor's note about the end is there. It stays until Slurm knows about the end too."""
+    """Whether the supervisor has left a note about the end. The note stays until Slurm knows about the end too."""
 
 
 class ClaimReader:
-    """Reads claims in a thread when a supervisor leaves a note, or on request. It calls `notify` in that thread."""
+    """Reads claims in a thread, on request or when a supervisor leaves a note, and calls `notify` in that thread."""
 
     def __init__(
         self, private: int, claims: Claims, notify: Callable[[list[ClaimReading]], None],

@@ -31,15 +31,15 @@ BEGUN, ENDED = "begun", "ended"
 KILL_SIGNAL = 40
 """Number of the signal that asks the supervisor to kill the tree (RTMIN+6 in bash). Nothing else uses it."""
 KILLED = 128 + 9
-"""Exit code of attempts that were killed together with their supervisor."""
+"""Exit code of an attempt that was killed together with its supervisor."""
 GPU_USE = "gpu_use.csv"
 """File with GPU use: index, utilization in %, used and total memory in MiB, temperature in °C, power in W."""
 _GIVEN = "GPUTUI_SLURM_"
 
 # A trapped signal ends `wait`, and bash loses the status of a child that ends at the same moment, as happens when Slurm
-# signals all processes of a job (5.2.15 then always returns -1). So a second shell, the witness, waits in the
-# foreground, where no trap interrupts it, and passes the exit code on through a pipe; traps only set variables.
-# Leftover processes are searched for only if Slurm has no control group that it would kill, or after an order to end.
+# signals all processes of a job (bash 5.2.15 then always returns -1). So a second shell, the witness, waits in the
+# foreground, where no trap interrupts it, and passes the exit code on through a pipe. Traps only set variables.
+# Leftover processes are searched for only after an order to end, or if Slurm has no control group that it kills.
 # Usually there are none, so /proc/PID/stat, which is slow to read in bash, is read only if a process has a log open.
 _SIGNALS = "HUP INT QUIT PIPE ALRM TERM USR1 USR2 XCPU XFSZ RTMIN+6"
 TEXT = f"""\
@@ -205,7 +205,7 @@ def variables(launch: Launch, token: str, directory: str) -> dict[str, str]:
     """Return the supervisor's environment: the job's variables and the inputs of the script.
 
     Variables that affect bash are left out. Slurm's own variables are left out too, because they would come from a
-    Slurm job in which gputui itself runs.
+    Slurm job in which gputui itself is running.
     """
     hidden_names = spawn.kept_from_the_wrapper(launch.environment)
     words = [*spawn.handed_over(hidden_names, launch.environment), *spawn.shell_call(launch)]
@@ -230,7 +230,7 @@ def _of_slurm(name: str) -> bool:
     return own or name.startswith(("SLURM_", "SBATCH_", "SLURMD_", _GIVEN))
 
 
-# Submitting it
+# Submitting the supervisor
 
 
 PATIENCE = 30.0
@@ -253,8 +253,8 @@ def token_of(job: SlurmJob) -> str | None:
 def submit(launch: Launch, token: str, directory: str, *, has_gpus: bool = True) -> int:
     """Submit an attempt and return the id of the new job.
 
-    Raises SlurmRefused, or SlurmSilent, after which the job may exist nevertheless. The environment is passed in memory
-    so that it appears neither on disk nor in the process list.
+    Raises SlurmRefused or SlurmSilent. After SlurmSilent, the job may exist nevertheless. The environment is passed in
+    memory, so that it appears neither on disk nor in the process list.
     """
     environment = variables(launch, token, directory).items()
     with open(os.memfd_create("gputui-environment", os.MFD_CLOEXEC), "wb") as memory:
