@@ -103,7 +103,7 @@ def format_json(fields: Mapping[str, Any], stream: TextIO) -> str:
 
 
 def print_json(answer: Any) -> None:
-    """Print an answer. It is a struct, and the `ANSWERS` of the command's module name its class for the JSON schema."""
+    """Print an answer. For the JSON schema, its class must be listed in the `ANSWERS` of the command's module."""
     import msgspec
 
     JSON.answered = True

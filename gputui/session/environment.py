@@ -19,7 +19,7 @@ _JOB_VARIABLES = frozenset(
 
 
 def inherited() -> dict[str, str]:
-    """Return the environment of this process without variables of the login session and of an enclosing job."""
+    """Return the environment of this process, except the variables of the login session and of an enclosing job."""
     return {
         name: value
         for name, value in os.environ.items()

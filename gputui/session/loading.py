@@ -45,7 +45,7 @@ class Results(msgspec.Struct, frozen=True):
     gone: tuple[int, ...] = ()
     """Specs whose results are missing. Their jobs are rerun even if they succeeded."""
     there: tuple[int, ...] = ()
-    """Specs whose results exist. A job that the session does not know yet is not added."""
+    """Specs whose results exist. If the session has no job for such a spec, none is added."""
 
 
 NO_RESULTS = Results()
@@ -111,8 +111,8 @@ WORK = {
 
 
 def _known_job(lines: Mapping[Key, Job], keys: Mapping[str, Job], spec: JobSpec) -> Job | None:
-    """Return the job that a spec of a load stands for, or None if it is new. Raise Refusal if its key is in use for
-    other work.
+    """Return the existing job for a spec of a load, or None if there is none. Raise Refusal if the spec's key is in use
+    for other work.
     """
     line = key_of(spec)
     from_line = lines.get(line) if line is not None else None
@@ -127,7 +127,7 @@ def _known_job(lines: Mapping[Key, Job], keys: Mapping[str, Job], spec: JobSpec)
 
 
 def _refuse_other_work(spec: JobSpec, known: JobSpec, whose: str) -> None:
-    """Raise Refusal if the spec does other work than the one for which its key was first used."""
+    """Raise Refusal if the spec does different work from the job for which its key was first used."""
     different = next((name for field, name in WORK.items() if _work(spec, field) != _work(known, field)), None)
     if different is None and spec.request.gpus != known.request.gpus:
         different = "number of GPUs"

@@ -160,7 +160,7 @@ class _LogReader:
         return self.reader if self.offset else None
 
     def read(self, most: int, now: float, times: int = 1, furthest: int = FURTHEST_BEHIND) -> list[MetricReading]:
-        """Read at most `times` pieces. Skip what lies more than `furthest` bytes before the end.
+        """Read at most `times` pieces. Skip everything that is more than `furthest` bytes before the end.
 
         `most` is the number of lines per piece. `now` is the time of the newest readings.
         """
@@ -630,8 +630,8 @@ class SessionResults:
             self._watch(book[job_id])
 
     def read_unread(self) -> None:
-        """Read the logs of ended jobs without stored results. These exist if an owner was killed too soon or the store
-        was rebuilt.
+        """Read the logs of ended jobs without stored results. There are such jobs if an owner was killed too soon or
+        the store was rebuilt.
         """
         book = self._scheduler.book
         unread = (job for job in reversed(list(book)) if job.attempts and job.id not in self.book.results)

@@ -161,7 +161,8 @@ _UNKNOWN = lazy_regex(r"unknown field `(.*)`", re.DOTALL)
 def converted(value: object, kind: type[T], at: Place = ()) -> T:
     """Convert a value to a type.
 
-    Raise BadTable with the invalid place, and the nearest valid name for an unknown one.
+    If the value is invalid, raise BadTable with the invalid place. For an unknown name, the error suggests the nearest
+    valid one.
     """
     try:
         return msgspec.convert(value, kind)

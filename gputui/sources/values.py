@@ -50,7 +50,7 @@ def duration(written: str) -> float:
 
 
 def gpu_time(written: str) -> float:
-    """Parse a time that GPUs are used, such as `20 gpu-h`, `20h` or `90m`, into seconds."""
+    """Parse an amount of GPU time, such as `20 gpu-h`, `20h` or `90m`, into seconds."""
     compact = written.strip().lower().replace("gpu-", "").replace(" ", "")
     seconds = None if compact.isdecimal() else _seconds(compact)
     if not seconds or seconds > LONGEST_DURATION:

@@ -419,7 +419,7 @@ class MainScreen(Screen[None]):
 
     def _is_at_rest(self) -> bool:
         """Return whether all jobs have ended and nothing has changed since the last call. Every `REST_REPAINT_SECONDS`
-        seconds it is False.
+        seconds, return False in any case.
         """
         snapshot, picture, sample = self.bridge.snapshot, self.bridge.picture, self.bridge.picture.sample
         around = (sample.trouble, sample.host, sample.cluster) if sample is not None else ()

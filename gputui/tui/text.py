@@ -108,7 +108,7 @@ def bar(share: float, cells: int, look: Look) -> list[Piece]:
 
 
 def fit(pieces: Pieces, cells: int) -> list[Piece]:
-    """Cut or pad pieces to a width. An ellipsis is shown if more than blanks was cut off."""
+    """Cut or pad pieces to a width. An ellipsis is shown if anything except blanks was cut off."""
     fitted: list[Piece] = []
     for at, (text, look) in enumerate(pieces):
         used = width(text)
@@ -159,7 +159,7 @@ class Column:
     rank: int = 0
     """If a table is too wide, the columns with the highest rank are dropped first. Columns of rank 0 always stay."""
     fixed_width: int | None = None
-    """The width, or None for that of the longest text."""
+    """The width, or None to use the width of the longest text."""
     most: int = 1000
     """Maximum width."""
 
@@ -186,8 +186,8 @@ def table_width(columns: Sequence[Column]) -> int:
 
 
 def table(columns: Sequence[Column], cells: int) -> list[list[Piece]]:
-    """Return the heading and the rows of a table with the columns that fit. The last column may be wider than its
-    width, because a `Line` cuts it.
+    """Return the heading and the rows of a table with the columns that fit. The texts of the last column may exceed its
+    width, because a `Line` cuts them.
     """
     *padded, last = fitting(columns, cells)
     heading = [(column.padded(column.title) + COLUMN_GAP, Look.PAST) for column in padded]

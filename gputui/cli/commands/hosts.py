@@ -149,7 +149,7 @@ def render(answers: Iterable[Answer], fmt: OutputFormat) -> list[str]:
 
 
 def _rows(alias: str, status: MachineStatus) -> Iterable[tuple[list[str], bool]]:
-    """Yield table rows, each with whether its GPU is free.
+    """Yield table rows, each with a flag that says whether its GPU is free.
 
     GPUs and sessions are independent columns side by side. Either may be empty in a row.
     """

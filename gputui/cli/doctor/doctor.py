@@ -123,7 +123,7 @@ def _gpus() -> list[Finding]:
 
 
 def _slurm(options: Options, directory: str) -> list[Finding]:
-    """Check Slurm if it is installed or used. A test job is submitted only if it is used."""
+    """Check Slurm if it is installed or used. A test job is submitted only if Slurm is used."""
     from .slurm import SubmitOptions, slurm_findings
 
     settings = cluster_settings(directory)

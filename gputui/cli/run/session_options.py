@@ -180,7 +180,7 @@ def _refuse_broken_driver() -> None:
 def _slots_in_slurm(options: SessionOptions, wanted: SlurmSlots, *, change: bool) -> WantedSlots:
     """Return slots for a cluster.
 
-    The cluster does not have to answer now, but exit if it lacks what the options request.
+    Exit if the cluster lacks what the options request. A cluster that does not answer now is accepted.
     """
     from gputui.session.devices.cluster import ClusterError, inspect_cluster
 

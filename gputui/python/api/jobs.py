@@ -91,7 +91,7 @@ class Result(Generic[R_co]):
     params: dict[str, str] = field(default_factory=dict)
     """Named parameters of the job's command."""
     metrics: dict[str, float] = field(default_factory=dict)
-    """Best value of each metric. It is the last value if it is unknown whether higher or lower is better."""
+    """Best value of each metric, or its last value if it is unknown whether higher or lower is better."""
     last: dict[str, float] = field(default_factory=dict)
     """The last value of each metric."""
     progress: float | None = None

@@ -138,7 +138,7 @@ class ClusterFacts(Struct, frozen=True, kw_only=True):
 
 
 def cluster_devices(facts: ClusterFacts, held: Iterable[str], used: Mapping[str, UsedGpu]) -> tuple[DeviceSample, ...]:
-    """Return every GPU of the shown nodes, and the GPUs held by our jobs that are on no shown node."""
+    """Return every GPU of the shown nodes, and those GPUs of other nodes that our jobs hold."""
     ours = set(held)
     others = _others(facts)
     devices = {}

@@ -76,7 +76,7 @@ class Recording:
         """The series of the running attempts."""
         self._usage_directory = os.path.join(os.path.dirname(path), "usage")
         self._host_due = False
-        """Whether the next reading of what attempts use of the machine has been scheduled."""
+        """Whether the next reading of the attempts' CPU time and memory has been scheduled."""
         self._host_use: dict[Attempt, tuple[float, TreeUse]] = {}
         """The last reading of each attempt and when it was made."""
         self._host_figures: dict[Attempt, tuple[float, float]] = {}
@@ -270,7 +270,7 @@ class Recording:
 
 
 def _shared(device: DeviceSample, sample: Sample, pids: Mapping[int, JobId], *, held: bool) -> DeviceShare:
-    """Return how the device is shared between our jobs and others. If the pids are those of other machines, all
+    """Return how the device is shared between our jobs and others. If the sample's pids belong to other machines, all
     processes on a device with one of our jobs count as ours.
     """
 

@@ -609,7 +609,7 @@ def complete_end(
     end = replace(end, usage=usage)
     if not isinstance(end.outcome, events.Exited) or end.outcome.code == 0 or end.signature is not None:
         return end
-    if job.spec.terminal is not None:  # what is on a screen is no log
+    if job.spec.terminal is not None:  # the output of a terminal is not a log
         return replace(end, signature=HUNG_UP) if end.outcome.code == 128 + signal.SIGHUP else end
     # Imported here because the import takes 30 ms and is not needed to start jobs.
     from gputui.logs.crashes.signature import job_crash

@@ -122,7 +122,9 @@ def end_daemon(child: int) -> None:
 
 
 def start_daemon_and_wait(root: str) -> None:
-    """Wait until an owner answers. This may be the daemon started here or another owner that was faster."""
+    """Start a daemon and wait until an owner answers. The owner may be this daemon or another process
+    that was faster.
+    """
     paths = Paths(root)
     paths.check()
     start = DaemonStart(paths)

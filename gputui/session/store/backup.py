@@ -144,7 +144,7 @@ REST = 60
 BREATH = 0.001
 """Seconds between two steps of making a backup."""
 SERIALIZED = 3
-"""The value of `sqlite3.threadsafety` that means that several threads may use a connection at the same time."""
+"""The value of `sqlite3.threadsafety` if several threads may use a connection at the same time."""
 LOGS = ("-wal", "-journal", "-shm")
 """Suffixes of the files that SQLite keeps next to a database."""
 

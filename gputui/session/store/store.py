@@ -29,7 +29,7 @@ from gputui.session.messages import EventKind, Layout, LoggedEvent
 def translated(*, reading: bool = False) -> Iterator[None]:
     """Translate SQLite's errors: raise StoreTrouble if a retry can help, and StoreDamaged otherwise.
 
-    While reading, any other error also means damage, because what was written was readable at that time.
+    While reading, any other error also means damage, because everything in the store was valid when it was written.
     """
     try:
         yield
@@ -125,9 +125,9 @@ class Identity(Struct, frozen=True):
     with each boot.
     """
     world: HostIdentity
-    """The host on which its last owner, and therefore every running attempt, was started."""
+    """The host on which the session's last owner, and therefore every running attempt, was started."""
     directory: DirectoryId
-    """The private directory as it was when last opened."""
+    """The private directory as it was when the session was last opened."""
     prefix: str = "job_"
     job_dir: str = ""
     made_directory: bool = False
@@ -424,7 +424,7 @@ def _unseal(sealed: bytes) -> Job:
 
 
 def _event(data: bytes) -> LoggedEvent:
-    """Decode an event. A damaged one is no reason to set the queue aside, so it is reported as a gap."""
+    """Decode an event. A damaged event is reported as a gap, because the queue itself is still usable."""
     try:
         return msgspec.json.decode(data, type=LoggedEvent)
     except msgspec.MsgspecError:

@@ -24,7 +24,7 @@ class Page(Struct, frozen=True):
     tail: Pieces = ()
     """The text at the right end of the pane's band."""
     barred: bool = False
-    """Whether a bar at the left marks the selected device, instead of another background."""
+    """Whether the selected device is marked by a bar at the left instead of by its background."""
 
     def keys(self) -> list[str]:
         """Return the keys of the devices in the order in which the cursor visits them."""

@@ -36,7 +36,9 @@ _MOST_COLUMNS = 4
 
 
 def rows_wanted(picture: DevicesPicture, width: int, height: int, *, unfolded: bool = False) -> int:
-    """Return how many lines the pane should get. `width` is that of the pane, and `height` is that of the screen."""
+    """Return how many lines the pane should get. `width` is the width of the pane, and `height` is the height of the
+    screen.
+    """
     count = entry_count(picture)
     most = max(3, height // (2 if unfolded else 3))
     if height >= TALL_SCREEN and 2 * count <= most:

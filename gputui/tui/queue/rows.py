@@ -174,7 +174,7 @@ class Filter:
 
 
 def text_of(job: Job) -> str:
-    """Return the text of a job in lower case, in which a filter searches."""
+    """Return the text of a job that filters search, in lower case."""
     spec = job.spec
     params = " ".join(f"{key}={value}" for key, value in spec.params.items()) if spec.params else ""
     return f"#{job.id} {spec.name or ''} {spec.command} {params} {spec.group}".lower()
@@ -271,7 +271,7 @@ class Rows:
         self._rows: list[Key] = self._order
         """The keys of the jobs that are shown. This is the same list as `_order` if all jobs are shown."""
         self._texts: dict[JobId, str] = {}
-        """The texts in which a filter searches. They are created for the first filter."""
+        """The texts that filters search. They are created for the first filter."""
 
     # Reading
 
@@ -405,7 +405,7 @@ class Rows:
         self.refold()
 
     def read_texts(self, snapshot: Snapshot) -> None:
-        """Prepare the texts in which a filter searches, so that the first key is handled as fast as the next ones."""
+        """Prepare the texts that filters search, so that the first key is handled as fast as the next ones."""
         for job_id in {key[-1] for key in self._order} - self._texts.keys():
             self._texts[job_id] = text_of(snapshot[job_id])
 

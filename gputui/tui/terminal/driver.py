@@ -35,7 +35,7 @@ QUEUE_LIMIT = 256 * 1024
 """Number of unsent bytes above which no more data is accepted."""
 
 _PATIENCE_AT_THE_END = 0.1
-_ABANDON_SEQUENCE = b"\x18\x1b[?2026l"  # CAN ends a sequence that was cut; then the end of a synchronised update
+_ABANDON_SEQUENCE = b"\x18\x1b[?2026l"  # CAN ends a truncated sequence; the rest ends a synchronised update
 
 
 class TerminalWriter:
@@ -66,7 +66,7 @@ class TerminalWriter:
         return True
 
     def finish(self, last: bytes) -> None:
-        """Write the last data without the event loop. On a stalled terminal, it replaces everything unsent."""
+        """Write the last data without the event loop. On a stalled terminal, this data replaces everything unsent."""
         self._stop_waiting()
         data, self._unsent = bytes(self._unsent) + last, bytearray()
         if self._gone:

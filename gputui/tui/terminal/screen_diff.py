@@ -189,7 +189,9 @@ class Shadow:
         return sequence + change + text
 
     def _reach(self, row: list[Cell | None], x: int, y: int) -> str:
-        """Return the bytes to reach a cell. Short gaps in the current style are written again, others jumped over."""
+        """Return the bytes to reach a cell. Short gaps in the current style are written again, and longer gaps are
+        jumped over.
+        """
         if self._place is not None and self._place[1] == y and 0 < x - self._place[0] <= _LONGEST_GAP:
             gap = row[self._place[0] : x]
             if all(cell is not None and len(cell[0]) == 1 and self._matches_pen(cell) for cell in gap):

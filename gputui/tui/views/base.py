@@ -30,7 +30,7 @@ class FullView(Screen[None]):
 
     A subclass composes `body` and shows the newest snapshot in `renew`. Its keys are entries in the common table of
     actions: `BINDINGS = view_bindings("timeline", "rerun", "kill")` has the actions of the view and the named actions
-    of the main screen. An action calls the view's method `act_NAME` if there is one. Otherwise it does what it does on
+    of the main screen. An action calls the view's method `act_NAME` if there is one. Otherwise it does the same as on
     the main screen, for the jobs returned by `chosen`.
     """
 

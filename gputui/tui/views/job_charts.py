@@ -1,7 +1,7 @@
 """The charts of one job: its metrics, and what its attempt used over time.
 
-The main metric is drawn by step against the siblings and the best job. Everything else is drawn by the time since the
-start of the attempt on the same x axis, so that events in different charts can be compared.
+The chart of the main metric shows it by step, with the siblings and the best job for comparison. All other charts have
+the same x axis, which is the time since the start of the attempt, so that events in different charts can be compared.
 """
 
 from __future__ import annotations

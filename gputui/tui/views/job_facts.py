@@ -327,8 +327,8 @@ class _AttemptRow(NamedTuple):
 
 
 def attempt_rows(subject: Subject, results: Mapping[int, JobResults], metric: str | None, width: int) -> list[Line]:
-    """Return a table of the attempts, each followed by what has changed since the previous one. `results` are by
-    attempt. Columns without a value are omitted.
+    """Return a table of the attempts, each followed by what has changed since the previous one. `results` contains the
+    results of each attempt by its number. Columns without a value are omitted.
     """
     attempts = list(_attempts(subject))
     if not attempts:

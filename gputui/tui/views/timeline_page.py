@@ -106,7 +106,7 @@ def _draw_idle(paper: list[Piece], scene: TimelineScene, slot: SlotBars, drawn: 
 
 
 def _draw_spans(paper: list[Piece], scene: TimelineScene, slot: SlotBars, drawn: Sequence[Cell]) -> None:
-    """Draw what kept the slot idle in the cells in which nothing ran."""
+    """Draw what kept the slot idle. Only cells in which nothing ran are used."""
     window = scene.window
     for span in sorted(slot.spans, key=lambda span: _PAINT_ORDER.index(span.kind)):
         first = max(0, window.column(span.since))
@@ -154,8 +154,8 @@ def _draw_future(paper: list[Piece], scene: TimelineScene, slot: SlotBars) -> No
 
 
 def load_lines(columns: Sequence[HistoryColumn], rows: int, scene: TimelineScene, slot: SlotBars) -> list[Pieces]:
-    """Draw the load in gray, and that of external processes in colour. Vertical lines mark pauses and the
-    current time.
+    """Draw the load in gray, and the load of external processes in colour. Vertical lines mark pauses and the current
+    time.
     """
     lines: list[Pieces] = []
     for row in load_graph(columns, rows):
@@ -358,7 +358,7 @@ def columns_of(screen: int) -> int:
 
 
 def lines(scene: TimelineScene) -> list[Line]:
-    """Return the lines of the scene. Their number and width are exactly those of the scene."""
+    """Return the lines of the scene. They fill its height and width exactly."""
     snapshot = scene.snapshot
     places = scene.timeline.places(snapshot)
     per = _lines_each(scene.height, len(places))
