@@ -1,8 +1,8 @@
 """Determine which devices other processes use and when they become free.
 
-Pure: takes samples and the time, and returns verdicts.
+Pure functions and classes: they take samples and the time, and return verdicts.
 
-An external process is a live process in the driver's list of computing processes that does not belong to this session.
+An external process is a live process that the driver lists as computing and that does not belong to this session.
 `ours_in` finds the session's own processes.
 """
 
@@ -19,7 +19,7 @@ from .sample import DeviceSample, ProcessSample, Sample, Status
 
 
 class Rules(Struct, frozen=True, kw_only=True):
-    """Rules for which processes count as external, and for how long a device stays reserved after they have left."""
+    """Rules: which processes count as external, and how long a device stays blocked after they have left it."""
 
     smallest: int = 256 * 1024**2
     rest: float = 5.0
@@ -141,7 +141,7 @@ class ExternalProcesses:
             return False
         if not (process.alive or sample.foreign_pids) or _identity(process) in self._once_ours:
             return False
-        # If the driver reports no size for the process, the memory use of the whole device is decisive.
+        # If the driver does not report the memory of the process, the memory use of the whole device decides.
         size = process.memory if process.memory is not None else device.memory_used
         return size is None or size >= self.rules.smallest
 
@@ -150,7 +150,7 @@ class ExternalProcesses:
         return not self.rules.ignored.isdisjoint({process.user or "", program, str(process.pid)} - {""})
 
     def _remember_ours(self, sample: Sample, ours: Ours) -> None:
-        """Remember the session's processes, which stay its own while listed, even after their job's end."""
+        """Remember the session's processes. While listed, they never count as external, even after their job's end."""
         listed = set()
         for device in sample.devices:
             all_ours = sample.foreign_pids and device.key in ours.busy
@@ -167,7 +167,7 @@ def _identity(process: ProcessSample) -> _Identity:
 
 
 def _since(process: ProcessSample, state: _Device, before: dict[_Identity, ExternalProcess], now: float) -> float:
-    """Return the time since when a process has used the device. In the first sample, this is its start time."""
+    """Return since when a process has used the device. In the first sample, this is the start time of the process."""
     earlier = before.get(_identity(process))
     if earlier is not None:
         return earlier.since
@@ -175,7 +175,7 @@ def _since(process: ProcessSample, state: _Device, before: dict[_Identity, Exter
 
 
 def ours_in(sample: Sample, runs: Mapping[str, JobId], wrappers: Mapping[int, JobId]) -> dict[int, JobId]:
-    """Return the session's processes in a sample, found by their token or by a wrapper that leads their session."""
+    """Return the session's processes in a sample. They have a job's token or are in its wrapper's kernel session."""
     own_pids = {}
     for process in (process for device in sample.devices for process in device.processes):
         job = runs.get(process.run) if process.run is not None else None

@@ -30,7 +30,7 @@ class Hardware(Struct, frozen=True):
     """The GPUs and CPU cores of this machine."""
 
     gpus: tuple[DeviceSample, ...] = ()
-    """The index, UUID and name of each GPU. What is not known is empty."""
+    """The index, UUID and name of each GPU. Unknown values are empty."""
     cores: int = 1
     visible: str | None = None
     """The value of CUDA_VISIBLE_DEVICES, or None if it is not set."""
@@ -53,7 +53,7 @@ def kernel_hardware(root: str = "/", environment: Mapping[str, str] = os.environ
     nodes = {match[1] for name in names if (match := _DEVICE_NODE.fullmatch(name))}
     listed = _listed(os.path.join(root, "proc/driver/nvidia/gpus"))
     if listed:
-        # Containers may list every GPU but have device nodes for some only. Nodes may also be created on demand.
+        # A container may list all GPUs but have device nodes for some only. Nodes may also be created on demand.
         usable = [facts for facts in listed if facts.get("Device Minor") in nodes] or listed
         gpus = tuple(_gpu(index, facts) for index, facts in enumerate(usable))
     else:
@@ -88,12 +88,12 @@ def _names(directory: str) -> list[str]:
 
 
 def driver_present() -> bool:
-    """Return whether there are NVIDIA GPUs, or at least NVIDIA's library in LD_LIBRARY_PATH. May wait for NVML."""
+    """Return whether there are NVIDIA GPUs, or at least NVIDIA's library in LD_LIBRARY_PATH. This may wait for NVML."""
     return bool(find_hardware().gpus) or _library_named()
 
 
 def driver_may_answer() -> bool:
-    """Return whether NVML may find GPUs. Does not wait for NVML."""
+    """Return whether NVML may find GPUs, without waiting for NVML."""
     return bool(kernel_hardware().gpus) or _library_present()
 
 
@@ -113,7 +113,7 @@ def _library_present() -> bool:
 
 @cache
 def _gpus_by_nvml(_search_path: str) -> tuple[DeviceSample, ...]:
-    """List the GPUs once, in the sampler process because the library may hang. Without an answer there are none."""
+    """List the GPUs once, in the sampler process because the library may hang. Return none if it does not answer."""
     from .sampler_process import ProcessSampler, sample_once
 
     sampler = ProcessSampler()
@@ -124,7 +124,7 @@ def _gpus_by_nvml(_search_path: str) -> tuple[DeviceSample, ...]:
     return tuple(device for device in sample.devices if device.mig is None) if sample is not None else ()
 
 
-# The order of devices, and which are visible
+# The order of devices, and which of them are visible
 
 
 Readings = tuple[DeviceSample, ...]
@@ -132,7 +132,7 @@ Readings = tuple[DeviceSample, ...]
 
 
 def sort_by_bus(gpus: Iterable[Readings]) -> Readings:
-    """Return the devices with their positions in bus order. Those without a known address keep the driver's index."""
+    """Return the devices, numbered in bus order. Devices without a known address keep the driver's index."""
     gpus = list(gpus)
     placed = sorted((gpu for gpu in gpus if gpu[0].bus_id is not None), key=lambda gpu: _place(gpu[0].bus_id or ""))
     supply = iter(placed)
@@ -149,7 +149,7 @@ def _place(bus_id: str) -> tuple[int, ...]:
 
 
 def add_uuids(devices: Readings, listed: Sequence[DeviceSample]) -> Readings:
-    """Add UUIDs reported by the kernel to devices that have none, if both lists contain the same number of GPUs."""
+    """Add the kernel's UUIDs to devices that have none, provided that both lists contain the same number of GPUs."""
     known_uuids = {device.uuid for device in devices if device.uuid}
     if len(listed) != sum(device.parent is None for device in devices):
         return devices
@@ -174,7 +174,10 @@ def mark_visible(devices: Readings, environment: Mapping[str, str]) -> Readings:
 
 
 def _chosen(devices: Readings, value: str) -> set[str]:
-    """Apply CUDA's rules. The first unknown entry ends the list, and a repeated entry makes the list empty."""
+    """Return the keys of the devices in a list, by CUDA's rules.
+
+    The first unknown entry ends the list. A repeated entry makes the list empty.
+    """
     chosen: list[str] = []
     for word in value.split(","):
         key = _named(devices, word.strip())

@@ -17,7 +17,7 @@ from gputui.process.directories import atomic_write
 
 from .sample import DeviceSample, ProcessSample, Sample, Slowdown, Status
 
-# Whose load and memory
+# Who uses a device
 
 
 class LoadOwner(IntEnum):
@@ -27,7 +27,7 @@ class LoadOwner(IntEnum):
 
 
 class DeviceShare(Struct, frozen=True):
-    """Who uses a device, and the bytes of its memory that each side uses. The driver uses the rest."""
+    """Who uses a device, and how many bytes of memory the session and others use. The driver uses the rest."""
 
     owner: LoadOwner = LoadOwner.NOBODY
     ours: int = 0
@@ -35,7 +35,7 @@ class DeviceShare(Struct, frozen=True):
 
 
 def share(device: DeviceSample, is_ours: Callable[[ProcessSample], bool], *, held: bool) -> DeviceShare:
-    """Return how a device's use is divided. `held`: a job of the session has it, even if no process is visible."""
+    """Return who uses a device. `held`: a job of the session has it, perhaps without visible processes."""
     computing = [process for process in device.processes if process.compute]
     mine = [process for process in computing if is_ours(process)]
     theirs = [process for process in computing if not is_ours(process)]
@@ -66,7 +66,7 @@ def _memory(processes: list[ProcessSample]) -> int:
 
 UNKNOWN = 255
 FULL = 250
-"""Value in a bucket that stands for all of a device's memory."""
+"""Value of a bucket that means that all of the device's memory is used."""
 HOST = "host"
 """Key of the track for the machine itself."""
 
@@ -105,7 +105,7 @@ EMPTY = DeviceHistories()
 
 
 class HistoryRecorder:
-    """Records samples as a continuation of an earlier history."""
+    """Records samples and adds them to an earlier history."""
 
     def __init__(self, earlier: DeviceHistories = EMPTY) -> None:
         self._tracks = {key: [_OpenTrack(*each) for each in zip(LEVELS, tracks, strict=False)]
@@ -144,7 +144,7 @@ class HistoryRecorder:
         return DeviceHistories(tracks, dict(self.warned), labels, models)
 
     def forget(self, before: float) -> None:
-        """Remove the devices that were last seen before the given time."""
+        """Remove the devices that have not been seen since the given time."""
         self._tracks = {key: tracks for key, tracks in self._tracks.items() if tracks[0].seen_at >= before}
 
 
@@ -178,7 +178,7 @@ class _OpenTrack:
             figure[-1] = value
 
     def _move_to(self, bucket: int) -> None:
-        """Start a new bucket. Skipped ones are unknown, and later ones are removed if the clock was set back."""
+        """Start a new bucket. Skipped buckets are unknown. If the clock was set back, later buckets are removed."""
         if bucket < self._last:
             for figure in self._figures:
                 del figure[max(0, len(figure) - (self._last - bucket)) :]
@@ -207,7 +207,7 @@ def newest_part(now: DeviceHistories, before: DeviceHistories) -> DeviceHistorie
         had = before.tracks.get(key, ())
         if len(had) != len(several) or any(new.last < old.last for new, old in zip(several, had, strict=True)):
             return None
-        # Starts with the newest bucket of `before`, because it may have changed.
+        # The part starts with the newest bucket of `before`, because that bucket may have changed.
         tracks[key] = tuple(
             Track(new.last, _figures(figure[-(new.last - old.last + 1) :] for figure in new.figures))
             for new, old in zip(several, had, strict=True)
@@ -269,7 +269,7 @@ def between(histories: DeviceHistories, key: str, start: float, seconds: float, 
 
 
 def _level(seconds: float, reach: float) -> int:
-    """Return the index of the finest level that covers the last `reach` seconds, or else of the coarsest level."""
+    """Return the index of the finest suitable level that covers the last `reach` seconds, or of the coarsest level."""
     fitting = (index for index, level in enumerate(LEVELS) if level.seconds * level.buckets >= 0.99 * reach)
     return next(fitting, len(LEVELS) - 1)
 
@@ -341,9 +341,9 @@ def write_history(path: str, history: DeviceHistories) -> None:
 
 
 HOT = 85
-"""Temperature in degrees Celsius from which a device is reported as too hot."""
+"""Minimum temperature in degrees Celsius at which a device is reported as too hot."""
 _SLOW_CLOCK = 0.9
-"""Fraction of the maximum clock below which a power cap is reported. At full load most GPUs lower it a little."""
+"""Fraction of the maximum clock below which a power cap is reported. At full load most GPUs slow down a little."""
 
 
 class WarningKind(StrEnum):

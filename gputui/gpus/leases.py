@@ -1,4 +1,4 @@
-"""Leases, by which the gputui users of one machine avoid each other's devices."""
+"""Leases: files by which the users of gputui on one machine avoid each other's devices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PREFIX = "gputui-lease."
 MOST_OF_A_USER = 64
 """Maximum number of files opened per user and device. Real users have fewer jobs on a GPU."""
 _SETTLED_NS = 50_000_000
-"""Nanoseconds after a directory's mtime during which the directory may change again without a new mtime."""
+"""Nanoseconds for which a directory may change again without a new mtime."""
 
 SHARED_DIRECTORIES = ("/run/lock", "/dev/shm", "/tmp")
 """Candidates for the shared directory. The first one that all users can write to is used.
@@ -30,11 +30,11 @@ DIRECTORY_VARIABLE = "GPUTUI_LEASES"
 """Name of the variable that overrides the shared directory in tests."""
 
 OVERRIDE_AFTER = 60.0
-"""Seconds after which a lease may be overridden if nothing runs on the GPU."""
+"""Seconds after which a lease may be ignored if nothing runs on the GPU."""
 
 _RETRY = 0.005
 _LONGEST_TEST = 0.1
-"""Maximum seconds to wait until other sessions have finished checking a newly created file."""
+"""Maximum seconds to wait while other sessions check a newly created file."""
 _READ_ONLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _MAKE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _SAFE_NAME = lazy_regex(r"[^A-Za-z0-9_-]")
@@ -64,11 +64,11 @@ class Leases:
         self._listed: list[str] = []
         """Names of all lease files, cached until the directory changes."""
         self._held_before: dict[str, dict[str, float]] = {}
-        """For each device, the names of the leases held at the last check and the times when they were first seen."""
+        """For each device, the names of the leases held at the last check, with the times when they were first seen."""
 
     @contextmanager
     def gate(self, devices: Iterable[str], patience: float = 0.1) -> Iterator[bool]:
-        """Lock the devices, so that no other session chooses them now. Yield False if that took too long."""
+        """Lock the devices, so that no other session chooses them meanwhile. Yield False if this took too long."""
         deadline = time.monotonic() + patience
         with ExitStack() as stack:
             yield all(self._pass(device, deadline, stack) for device in sorted(set(devices)))
@@ -102,7 +102,7 @@ class Leases:
         return [lease for lease in held.values() if (lease.uid, lease.session) != mine]
 
     def take(self, devices: Iterable[str]) -> int | None:
-        """Return a descriptor that holds a lease on all devices until its last copy is closed.
+        """Take a lease on all devices, and return a descriptor that holds it until the last copy is closed.
 
         Return None if the lease could not be taken. The wrapper keeps a copy, so the lease lasts as long as the job.
         The lease is a single file with a hard link for each device, because a wrapper can hold only a few descriptors.
@@ -128,7 +128,7 @@ class Leases:
         return names
 
     def _names(self, device: str) -> Iterator[str]:
-        """Yield the device's files that belong to the user in their name. All others are forged."""
+        """Yield the device's lease files. A file that does not belong to the user in its name is forged and omitted."""
         counts: Counter[int] = Counter()
         for name in self._list():
             parts = name.split(".")
@@ -165,7 +165,7 @@ class Leases:
         return _open(os.path.join(self.directory, name), lambda about: _is_honest(about, name))
 
     def _sweep(self, device: str) -> None:
-        """Remove this user's lease files that are not held. New ones of other sessions may be about to be locked."""
+        """Remove lease files of this user that are not held, except new ones that other sessions may soon lock."""
         me = str(os.getuid())
         for name in self._names(_SAFE_NAME.sub("_", device)):
             _, _, uid, session, _ = name.split(".")

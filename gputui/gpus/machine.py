@@ -61,7 +61,7 @@ class MachineReader:
         )
 
     def busy(self) -> float | None:
-        """Return the CPU use since the last call in percent. The kernel's user time already includes guests."""
+        """Return the CPU use since the last call in percent. Guest time is not added: user time already includes it."""
         fields = read_bytes("/proc/stat", 4096).partition(b"\n")[0].split()[1:9]
         if len(fields) < 8:
             return None
@@ -131,7 +131,7 @@ class CpuSampler(TimedSampler):
         super().__init__(interval)
         self._slots = range(slots) if isinstance(slots, int) else slots
         self._roots = roots
-        self._cores = len(os.sched_getaffinity(0))  # fewer than the machine's in a Slurm job or a container
+        self._cores = len(os.sched_getaffinity(0))  # in a Slurm job or container, fewer than the machine's
         self._share_of_cores = max(1, self._cores // max(1, len(self._slots)))
         self._model = _model()
         self._machine = MachineReader("/")
@@ -159,7 +159,7 @@ class CpuSampler(TimedSampler):
         )
 
     def _share(self, root: int, seconds: float, now: float) -> int | None:
-        """Return the slot's CPU use since the last sample in percent, or None in the first sample."""
+        """Return the slot's CPU use since the last sample in percent, or None if this is the job's first sample."""
         before = self._before.get(root)
         self._before = {pid: last for pid, last in self._before.items() if now - last[1] < 10 * self._interval}
         self._before[root] = (seconds, now)
@@ -170,7 +170,7 @@ class CpuSampler(TimedSampler):
 
 
 def _descendants(root: int) -> list[int]:
-    """Return a process and its descendants from the kernel's lists of children: 65 times as fast as a scan."""
+    """Return a process and its descendants by the kernel's lists of children. This is 65 times as fast as a scan."""
     pids = [root]
     for pid in pids:  # grows during the loop
         try:

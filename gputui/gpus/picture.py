@@ -35,7 +35,7 @@ class Leftover(Struct, frozen=True):
 
 
 class DevicePicture(Struct, frozen=True, kw_only=True):
-    """A device, with its sample and its users."""
+    """A device with its sample, and who uses it."""
 
     sample: DeviceSample
     state: SlotState | None = None
@@ -45,14 +45,14 @@ class DevicePicture(Struct, frozen=True, kw_only=True):
     slots: tuple[Slot, ...] = ()
     """The session's slots on the device, including those that will be removed when their job ends."""
     taken_off: tuple[Slot, ...] = ()
-    """The slots that the device had before it was drained."""
+    """The slots that the device had before the user drained it."""
     elsewhere: bool = False
     """Whether the device is on a node of a cluster, where the cluster decides what runs."""
     blocked: str | None = None
-    """Reason why the session starts no job on the device, or None if it can."""
+    """Reason why the session starts no job on the device, or None if it may."""
     external_processes: tuple[ExternalProcess, ...] = ()
     free_at: float | None = None
-    """Unix time when the waiting time after other users' processes ends."""
+    """Unix time until which the device stays blocked after external processes have left it."""
     leftovers: tuple[Leftover, ...] = ()
     share: DeviceShare = DeviceShare()
     warnings: tuple[DeviceWarning, ...] = ()
@@ -72,7 +72,7 @@ class DevicesPicture(Struct, frozen=True, kw_only=True):
     pids: Mapping[int, JobId] = {}
     """Pids of the processes of the session's jobs."""
     idle_since: Mapping[JobId, float] = {}
-    """Jobs that hold memory but have been idle for a long time, and the time since when they have been idle."""
+    """Jobs that hold memory but have been idle for a long time, each with the time since which it has been idle."""
     looking: bool = False
     """Whether a sampler is running, so that samples can be expected."""
     history: DeviceHistories = EMPTY

@@ -72,7 +72,7 @@ class Trouble(Struct, frozen=True):
     message: str
     advice: str
     harmless: bool = False
-    """Whether this is as expected on a machine without GPUs."""
+    """Whether this is normal on a machine without GPUs."""
 
 
 class ProcessSample(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -80,11 +80,11 @@ class ProcessSample(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     pid: int
     compute: bool
-    """Whether the driver lists the process as computing (compute or MPS list), not only as using graphics."""
+    """Whether the process is in one of the driver's lists of computing processes, not only in the list for graphics."""
     memory: int | None = None
     utilization: int | None = None
     alive: bool = True
-    """Whether the pid exists here. The driver also lists ended processes and pids of other namespaces."""
+    """Whether a process with this pid exists. The driver also lists ended processes and pids of other namespaces."""
     born: int | None = None
     """Start time in the kernel's ticks. Together with the pid it identifies the process."""
     started: float | None = None
@@ -113,7 +113,7 @@ class Slowdown(StrEnum):
 
 
 class DeviceSample(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A device at one moment. If it no longer answers, it keeps its last values, which are `age` seconds old."""
+    """A device at one moment. If the device no longer answers, these are its last values, `age` seconds old."""
 
     index: int
     """Position of the GPU in PCI order. A MIG instance has the index of its GPU."""
@@ -202,7 +202,7 @@ class Sample(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Unix time of the sample."""
     devices: tuple[DeviceSample, ...] = ()
     complete: bool = True
-    """False while the driver is being opened."""
+    """Whether the devices are known. False while the driver is being opened."""
     trouble: Trouble | None = None
     driver: str | None = None
     notes: tuple[str, ...] = ()
@@ -218,22 +218,22 @@ class Sample(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Sampler(Protocol):
-    """Returns samples without blocking. Call `read` when `fileno` is readable, and every `patience` seconds."""
+    """A source of samples that never blocks. Call `read` when `fileno` is readable, and every `patience` seconds."""
 
     def fileno(self) -> int | None:
-        """Return a descriptor that never changes, or None if `read` has to be called by time only."""
+        """Return the descriptor to wait for, or None to call `read` only every `patience` seconds. It never changes."""
 
     def patience(self) -> float:
-        """Return the seconds after which `read` must be called even if the descriptor has not become readable."""
+        """Return in how many seconds `read` must be called even if the descriptor has not become readable."""
 
     def read(self) -> Sample | None:
-        """Return the newest sample, or None if it was already returned."""
+        """Return the newest sample, or None if it has been returned before."""
 
     def close(self) -> None: ...
 
 
 class TimedSampler:
-    """Base class of samplers that take a sample at every interval, when they are asked for it."""
+    """Base class of samplers that take a sample when `read` is called, at most once per interval."""
 
     def __init__(self, interval: float) -> None:
         self._interval = interval
@@ -261,7 +261,7 @@ class TimedSampler:
 
 
 def aged(sample: Sample, seconds: float) -> Sample:
-    """Return the sample as it looks `seconds` later if no device has answered in the meantime."""
+    """Return the sample as it is `seconds` later if no device has answered since then."""
     devices = tuple(
         silent(device, device.age + seconds)
         if device.status in (Status.OK, Status.STALE)

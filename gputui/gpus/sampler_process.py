@@ -1,4 +1,4 @@
-"""The owner's side of the sampler process."""
+"""Start, read and restart the sampler process. This is the owner's side."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Child:
             return True
 
     def wait(self, seconds: float) -> bool:
-        """Wait up to `seconds` for the process to end."""
+        """Wait up to `seconds` for the process to end. Return whether it has ended."""
         deadline = time.monotonic() + seconds
         while not (reaped := self.reaped()) and time.monotonic() < deadline:
             time.sleep(0.002)
@@ -96,11 +96,11 @@ class Child:
 
 
 _SILENCE = 5.0
-"""Seconds of silence, or five intervals if longer, before the process is replaced. Hung devices do not silence it."""
+"""Seconds without a sample (at least five intervals) after which the process is replaced. Hung devices do not count."""
 _START_SILENCE = 15.0
 _FIRST_DELAY, _LONGEST_DELAY = 0.5, 60.0
 _STEADY = 30.0
-"""Seconds that a process must have run before it failed for the failure to count as the first one again."""
+"""If a process ran for at least this many seconds before it failed, the count of failures starts again at one."""
 _MOST_UNKILLABLE = 3
 _PATIENCE_AT_CLOSE = 0.1
 
@@ -204,7 +204,7 @@ class ProcessSampler:
             self._given_at = 0.0
 
     def _is_only_opening(self, sample: Sample) -> bool:
-        """Return whether the sample says only that the driver is being opened, and known devices must not disappear."""
+        """Return whether a sample must be ignored so that known devices do not disappear while the driver is opened."""
         has_seen_devices = self._newest is not None and bool(self._newest.devices)
         return has_seen_devices and not sample.complete and sample.trouble is None
 

@@ -31,7 +31,7 @@ def device_key(index: int) -> str:
 
 
 def simulated_device(index: int, step: int, busy_for: int, seed: int) -> DeviceSample:
-    """Return a device's sample at a time step, `busy_for` steps after its job began (0: idle)."""
+    """Return a device's sample at a time step, `busy_for` steps after its job began. With 0, the device is idle."""
     chance = random.Random(f"{seed}:{index}:{step}")
     load = _load(chance, busy_for, random.Random(f"{seed}:load:{index}")) if busy_for else 0
     filled = min(1.0, busy_for / 5) * (0.4 + 0.5 * random.Random(f"{seed}:{index}").random())

@@ -74,7 +74,7 @@ Wanted = All | Cpu | Simulated | SlurmSlots | NamedDevices
 
 
 def parse_gpus(text: str) -> Wanted:
-    """Parse the value of `--gpus`. If it consists of several command-line arguments, they are joined by blanks."""
+    """Parse the value of `--gpus`. Several command-line arguments must have been joined by blanks."""
     compact = _COMMA.sub(",", text.strip())
     if not compact:
         return Cpu(1)
@@ -103,7 +103,7 @@ def _in_slurm(compact: str, text: str) -> SlurmSlots:
 
 
 def looks_like_gpus(word: str) -> bool:
-    """Return whether a command-line argument belongs to a preceding `--gpus`."""
+    """Return whether a command-line argument looks like a part of the value of a preceding `--gpus`."""
     if word.lower() == "all" or _STAND_IN.fullmatch(word.lower()) or _IN_SLURM.fullmatch(word.lower()):
         return True
     pieces = [piece for piece in _BETWEEN_PIECES.split(word) if piece]
@@ -111,7 +111,7 @@ def looks_like_gpus(word: str) -> bool:
 
 
 def _groups(compact: str, text: str) -> tuple[Group, ...]:
-    """Parse the devices of each slot. In a list of several words, a word without brackets is one slot, too."""
+    """Parse the devices of each slot. If there are several words, each word such as `0,1` is one slot."""
     words = _BRACKETS.sub(_kept_together, compact).split()
     if len(words) > 1:
         words = [word if "[" in word or "," not in word else _set_of(word) for word in words]
@@ -252,7 +252,7 @@ def _all_slots(hardware: Hardware) -> GivenSlots:
 
 
 def _visible_devices(written: str, hardware: Hardware) -> list[str]:
-    """Parse CUDA_VISIBLE_DEVICES as CUDA does, up to the first unknown device."""
+    """Parse CUDA_VISIBLE_DEVICES as CUDA does: devices after the first unknown one are ignored."""
     devices: list[str] = []
     for entry in written.split(","):
         device = entry.strip()
@@ -296,7 +296,7 @@ def _check(group: Group, hardware: Hardware) -> None:
 
 
 def _needs_nvml(device: str, hardware: Hardware) -> bool:
-    """Return whether only NVML knows the device: a MIG instance, or a UUID if the driver's files show none."""
+    """Return whether only NVML knows the device: a MIG instance, or a UUID if the driver's files contain no UUIDs."""
     if device.startswith("GPU-"):
         return any(not gpu.uuid for gpu in hardware.gpus)
     return device.startswith("MIG-")

@@ -1,4 +1,4 @@
-"""What attempts use: means, peaks, GPU-seconds, idle times and series. Pure: takes samples and the time."""
+"""What attempts use: means, peaks, GPU-seconds, idle times and series, computed from samples and the time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BUSY_UTILIZATION = 2
 """Minimum utilization in percent at which a device counts as working, so that its job is not considered hung."""
 HOLDING_MEMORY = 256 * 1024**2
 _LONGEST_GAP = 10.0
-"""Maximum seconds counted between two samples. A longer time without a known utilization is a gap."""
+"""Maximum seconds that are counted between two samples. A longer time without a known utilization is a gap."""
 
 
 class DeviceHolding(Struct, frozen=True):
@@ -38,7 +38,7 @@ class MeasuredUsage(Struct, frozen=True):
     """The usage of one attempt so far. It is stored when the attempt ends, or passed on to the next owner."""
 
     gpu_seconds: float = 0.0
-    """Number of devices held, multiplied by seconds."""
+    """Number of devices that the attempt held, multiplied by the seconds."""
     measured_seconds: float = 0.0
     """The part of `gpu_seconds` for which the utilization is known."""
     busy_seconds: float = 0.0
@@ -50,16 +50,16 @@ class MeasuredUsage(Struct, frozen=True):
     busy_at: float | None = None
     """Time when one of the devices last worked."""
     measured_since: float | None = None
-    """Time since when the utilization has been known without a gap."""
+    """Time since which the utilization has been known without a gap."""
     measured_at: float | None = None
     idle_since: float | None = None
-    """Time since when the attempt has held memory without working."""
+    """Time since which the attempt has held memory without working."""
     energy: float = 0.0
-    """Joules that the attempt's devices used. Attempts on the same device share its energy equally."""
+    """Energy in joules that the attempt's devices used. Attempts on the same device get equal shares of its energy."""
     energy_seconds: float = 0.0
     """The part of `gpu_seconds` for which the energy is known."""
     is_energy_estimated: bool = False
-    """Whether a part of the energy was integrated from the power, because a device does not count its energy."""
+    """Whether a part of the energy was calculated from power samples, because a device does not count its energy."""
 
     @property
     def mean_utilization(self) -> float | None:
@@ -81,8 +81,9 @@ MOST_BUCKETS = 240
 
 
 class UsageSeries(Struct):
-    """The figures of an attempt over time, in a bounded number of buckets of equal length. When all are full, their
-    length is doubled.
+    """The figures of an attempt over time, in a limited number of buckets of equal length.
+
+    When all buckets are full, their length is doubled.
     """
 
     since: float
@@ -90,7 +91,7 @@ class UsageSeries(Struct):
     seconds: float = FIRST_SECONDS
     """Length of a bucket."""
     series: list[list[float | None]] = field(default_factory=lambda: [[] for _ in FIGURES])
-    """The mean of each bucket, or None if nothing was measured in it, for each of `FIGURES`."""
+    """For each of `FIGURES`, the mean of each bucket, or None if nothing was measured in the bucket."""
     count: int = 0
     """Number of samples in the newest bucket."""
 
@@ -130,15 +131,15 @@ def _halved(values: Sequence[float | None]) -> Iterator[float | None]:
 
 
 class UsageMeter:
-    """Adds up usage from samples. `now` is always of one clock: Unix time if the usages outlive the process."""
+    """Adds up usage from samples. All times must be from one clock: Unix time if the usages outlive the process."""
 
     def __init__(self, earlier: Mapping[tuple[JobId, int], MeasuredUsage] | None = None) -> None:
         self._usages = dict(earlier or {})
         self.newest: dict[tuple[JobId, int], tuple[float | None, float | None, float | None]] = {}
-        """The load, memory and power of the devices of each attempt in the newest sample, as in `FIGURES`."""
+        """For each attempt, the load, memory and power of its devices in the newest sample, as in `FIGURES`."""
         self._seen_at: float | None = None
         self._counted: dict[str, float] = {}
-        """The energy in joules that each device reported last."""
+        """The last energy in joules that each device reported."""
 
     def observe(self, sample: Sample, holdings: list[DeviceHolding], pids: Mapping[int, JobId], now: float) -> None:
         """Add a sample. `pids` are the pids in the sample that belong to the session."""
@@ -193,7 +194,7 @@ class _Energy(NamedTuple):
 
 
 class _Reading(NamedTuple):
-    """What is known about an attempt's devices from one sample: a value for each device."""
+    """What one sample says about an attempt's devices. Each list has a value for each device that reports one."""
 
     utilizations: list[int]
     memory: list[int]
@@ -218,7 +219,7 @@ def _reading(sample: Sample, holding: DeviceHolding, pids: Mapping[int, JobId], 
 
 
 def _utilization(device: DeviceSample, job: JobId, pids: Mapping[int, JobId], alone: bool) -> int | None:
-    """Return the device's utilization, or only that of the job's processes if other slots share the device."""
+    """Return the device's utilization, or that of the job's processes if other jobs use the device, too."""
     if alone:
         return device.utilization
     mine = [p.utilization for p in device.processes if pids.get(p.pid) == job and p.utilization is not None]
@@ -259,7 +260,7 @@ def _measured_since(usage: MeasuredUsage, now: float) -> float:
 
 
 def _idle_since(usage: MeasuredUsage, reading: _Reading, now: float) -> float | None:
-    """Return since when the attempt has been idle, or None. A reading without utilization changes nothing."""
+    """Return since when the attempt has been idle, or None. A reading without utilizations does not change this."""
     if not reading.utilizations:
         return usage.idle_since
     if sum(reading.memory) >= HOLDING_MEMORY and max(reading.utilizations) <= IDLE_UTILIZATION:
@@ -272,7 +273,7 @@ def _highest(before: int | None, now: list[int]) -> int | None:
 
 
 def _with_energy(usage: MeasuredUsage, used: _Energy, seconds: float, attempts: int) -> MeasuredUsage:
-    """Add the part of a device's energy that an attempt used in `seconds`. Several `attempts` share it equally."""
+    """Add an attempt's part of a device's energy during `seconds`. All `attempts` on the device get equal parts."""
     if not used.seconds:
         return usage
     return replace(

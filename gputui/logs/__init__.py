@@ -1,4 +1,4 @@
 """The output of jobs: lines of files of any size, styles, metrics, error signatures, and sanitized text (`plain`).
 
-Independent of Textual and of sessions. The input consists of paths and bytes.
+This package does not depend on Textual or on sessions. Its input is paths and bytes.
 """

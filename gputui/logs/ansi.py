@@ -85,7 +85,7 @@ def _extended(codes: list[int]) -> Colour | None:
         red, green, blue = codes[1:4]
         del codes[:4]
         return red, green, blue
-    codes.clear()  # an unknown kind of color, of which the other codes may be parts
+    codes.clear()  # unknown kind of color: the other codes may belong to it
     return None
 
 
@@ -111,7 +111,7 @@ class Line:
 
     runs: tuple[Run, ...]
     hidden: int = 0
-    """Number of bytes at the end of the line that are not included in `runs`."""
+    """Number of bytes at the end of the line that are not in `runs`."""
 
     @property
     def text(self) -> str:
@@ -144,7 +144,7 @@ def _runs(text: str) -> tuple[Run, ...]:
 
 
 def _append(runs: list[Run], piece: str, look: Look, column: int) -> int:
-    """Append a piece of plain text and return the number of columns that it takes."""
+    """Append a piece of plain text and return how many columns it takes on the screen."""
     if "\t" in piece:
         indent = column % TAB
         piece = (" " * indent + piece).expandtabs(TAB)[indent:]
@@ -165,6 +165,6 @@ def _last_state(text: str) -> str:
     while states and "\x1b" not in shown:
         earlier = states.pop()
         if "\x1b" in earlier:
-            break  # it may have erased the line or moved the cursor
+            break  # an escape sequence may have erased the line or moved the cursor
         shown += earlier[len(shown) :]
     return shown[:LONGEST].rstrip(" ")

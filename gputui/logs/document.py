@@ -1,4 +1,4 @@
-"""A log as a sequence of lines, with the layout of the lines on the screen and with text search."""
+"""A log as a sequence of lines, its layout on the screen, and text search."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .line_index import FileChange, LineIndex
 SPAN = 1 << 42
 """Number of keys reserved for each section.
 
-The first key is that of the heading, and the lines are numbered around the middle of the range.
+The first key is the key of the heading. The keys of the lines are around the middle of the range.
 """
 TOO_FAR_BEHIND = 1 << 26
 
 
 @dataclass(frozen=True)
 class Section:
-    """One file of a document. `heading` is the name of its stream if the document has two."""
+    """One file of a document. `heading` is the name of its stream, or None if the document has only one."""
 
     index: LineIndex
     heading: str | None = None
@@ -60,7 +60,7 @@ class Document:
     def look(self, *, at_end: bool) -> FileChange:
         """Read what was written since the last look.
 
-        If `at_end` is set, output that would take too long to count is skipped.
+        With `at_end`, new output is skipped if counting its lines would take too long.
         """
         changes = [section.index.look() for section in self.sections]
         for section in self.sections:
@@ -82,7 +82,7 @@ class Document:
         return len(self.sections) * SPAN
 
     def row(self, key: int) -> int:
-        """Return the row of a line. If the line is not known, return the row of the nearest known line."""
+        """Return the row of a line, or of the nearest known line if the line is unknown."""
         place, line = self._place(key)
         above = sum(section.rows for section in self.sections[:place])
         if line is None or place == len(self.sections):
@@ -112,7 +112,7 @@ class Document:
         return last | cut
 
     def offset(self, key: int) -> tuple[int, int]:
-        """Return the section of a line and the line's offset in the file."""
+        """Return the section of a line, and the offset of the line in that section's file."""
         place, line = self._place(key)
         if place == len(self.sections):
             return place - 1, self.sections[-1].index.size
@@ -143,7 +143,7 @@ class Document:
 
 
 class Top(NamedTuple):
-    """The first row on the screen, given by a line and, if the line is wrapped, a part of the line."""
+    """The first row on the screen: a line or, if the line is wrapped, a part of the line."""
 
     row: int
     part: int = 0
@@ -185,7 +185,7 @@ class LineLayout:
             row, part = row + 1, 0
 
     def moved(self, top: Top, by: int) -> Top:
-        """Return the top after scrolling down (`by` > 0) or up, but not past either end."""
+        """Return the top after scrolling down (`by` > 0) or up. The result is never past either end."""
         place = self._down(top, by) if by > 0 else self._up(top, -by)
         return max(Top(0), min(place, self.last_top()))
 
@@ -216,7 +216,7 @@ Larger pieces take twice as long because each needs a new memory allocation.
 Read = Callable[[int, int], bytes]
 """A function that reads a number of bytes at an offset."""
 Search = Generator[None, None, int | None]
-"""A search, which yields after each piece and returns the offset of the match, or None if there is none."""
+"""A search. It yields after each piece of the file and returns the offset of the match, or None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ class Needle:
         """Return the positions of the needle in a line."""
         lowered = text if self.exact else text.lower()
         if not self.text or len(lowered) != len(text):
-            return []  # a few letters change their length with their case
+            return []  # lowercasing has changed the length, which happens with a few letters
         hits = []
         start = lowered.find(self.text)
         while start >= 0:
@@ -285,7 +285,7 @@ COUNTING = 0.01
 """Seconds for which lines are counted before the search yields."""
 
 Finding = Generator[None, None, int | None]
-"""A search that yields between short steps and returns the key of the line that was found, or None if there is none."""
+"""A search that yields between short steps and returns the key of the matching line, or None if there is none."""
 
 
 def find_below(document: Document, needle: Needle, key: int) -> Finding:
@@ -318,7 +318,7 @@ def find_above(document: Document, needle: Needle, key: int) -> Finding:
 
 
 def find_nearest(document: Document, needle: Needle, key: int) -> Finding:
-    """Search from the line `key` down to the end, then in the lines above it."""
+    """Search from the line `key` down to the end, then from that line upwards."""
     below = yield from find_below(document, needle, key)
     return below if below is not None else (yield from find_above(document, needle, key))
 
@@ -337,13 +337,13 @@ def all_matches(document: Document, needle: Needle, most: int) -> Generator[None
 
 
 def all_known(document: Document) -> Generator[None, None, None]:
-    """Count lines until all are known."""
+    """Count lines until all lines are known."""
     while not document.extend(COUNTING):
         yield
 
 
 def _line_at(document: Document, place: int, offset: int) -> Generator[None, None, int]:
-    """Return the key of the line at an offset. The lines up to it are counted first."""
+    """Return the key of the line at an offset, after counting lines until this line is known."""
     index = document.sections[place].index
     yield
     while index.begin > offset:

@@ -1,4 +1,4 @@
-"""Access to the lines of a log file of any size by number, and to the end of a file."""
+"""Access to the lines of a log file of any size by their numbers, and to the end of a file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class FileChange(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RawLine:
-    """The bytes of a line that are shown, without its newline."""
+    """A line without its newline: the bytes to show, and the size of the whole line."""
 
     shown: bytes
     size: int
@@ -62,11 +62,11 @@ class LineIndex:
         self._pivot = max(0, size - 1) // BLOCK
         self._begin = self._counted = self._pivot * BLOCK
         self._before = array("Q", [0])
-        """Element k is the number of newlines in the k blocks before the pivot."""
+        """Element k is the number of newlines in the k blocks directly before the pivot."""
         self._after = array("Q", [0])
-        """Element k is the number of newlines in the first k full blocks from the pivot on."""
+        """Element k is the number of newlines in the k full blocks that begin at the pivot."""
         self._newest = 0
-        """Number of newlines from the pivot on, including the block that is still growing."""
+        """Number of newlines after the pivot, including those in the last block, which is still growing."""
         self._ends_open = False
         self._newlines_between = lru_cache(maxsize=KEPT_BLOCKS)(self._find_newlines)
 
@@ -81,12 +81,12 @@ class LineIndex:
 
     @property
     def complete(self) -> bool:
-        """Whether all lines from the beginning of the file on have numbers."""
+        """Whether all lines have numbers, from the beginning of the file."""
         return self._begin == 0
 
     @property
     def begin(self) -> int:
-        """The offset from which lines have numbers."""
+        """The offset from which on lines have numbers."""
         return self._begin
 
     @property
@@ -130,7 +130,7 @@ class LineIndex:
         head = self.read(start, LONGEST_READ // 2)
         if b"\r" not in head:
             return RawLine(head, size)
-        # A progress bar redrawn for hours is one line, of which only the last states matter.
+        # A progress bar that was redrawn for hours is a single line. Only its last states matter.
         states = self.read(stop - LONGEST_READ // 2, LONGEST_READ // 2).partition(b"\r")[2]
         return RawLine(states, len(states))
 
@@ -150,7 +150,7 @@ class LineIndex:
         return newlines_before + bisect_left(self._newlines(block), offset)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return bytes of the file. The result is empty if the file has no bytes there or no longer has them."""
+        """Return bytes of the file. The result is empty if the file has no bytes at this offset."""
         if self._file is None or length <= 0:
             return b""
         try:
@@ -169,7 +169,7 @@ class LineIndex:
     def _newline(self, number: int) -> int:
         """Return the offset of a newline.
 
-        Newlines are numbered 0, 1 … from the pivot on and -1, -2 … before it.
+        Newlines have the numbers 0, 1 … after the pivot, and -1, -2 … before it.
         """
         if number >= 0:
             k = bisect_right(self._after, number) - 1
@@ -178,11 +178,11 @@ class LineIndex:
             k = bisect_left(self._before, -number)
             block, place = self._pivot - k, self._before[k] + number
         offsets = self._newlines(block)
-        # A file truncated since the last look has fewer lines than were counted. The next look notices this.
+        # A file that was truncated since the last look has fewer lines than were counted. The next look notices this.
         return offsets[place] if place < len(offsets) else self._counted
 
     def _newlines(self, block: int) -> array[int]:
-        """Return the offsets of the newlines of a block, as far as its lines are counted."""
+        """Return the offsets of the newlines in the part of a block that has been counted."""
         return self._newlines_between(block * BLOCK, min((block + 1) * BLOCK, self._counted))
 
     def _find_newlines(self, start: int, stop: int) -> array[int]:
@@ -231,7 +231,7 @@ class LineIndex:
 
 TAIL_BYTES = 16384
 FAR_TAIL_BYTES = 4 * TAIL_BYTES
-"""Number of bytes that are read if the last TAIL_BYTES do not contain the cause, as in a log of eight ranks."""
+"""Number of bytes to read if the last TAIL_BYTES do not contain the cause, as in a log of eight ranks."""
 
 
 def read_tail(path: str, limit: int = TAIL_BYTES) -> bytes:

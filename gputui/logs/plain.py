@@ -65,9 +65,9 @@ def paged_lines(path: str) -> Iterator[bytes]:
 
 
 def paged(line: bytes) -> bytes:
-    """Make one line safe except for its colors.
+    """Make one line safe to display. Its colors are kept.
 
-    Of a line that was redrawn with carriage returns, only the last state is kept.
+    If a line was redrawn with carriage returns, only its last state is kept.
     """
     text = line.decode("utf-8", "replace")
     if text.removesuffix("\n").isprintable():

@@ -34,7 +34,7 @@ _LAST_WRITE_PATIENCE = 1.0
 
 
 class OpenedDriver(Struct, frozen=True):
-    """A driver that has answered. Created in the thread that opens the driver."""
+    """A driver that has been opened, by the thread for opening it."""
 
     workers: list[Worker]
     version: str | None
@@ -43,7 +43,7 @@ class OpenedDriver(Struct, frozen=True):
 
 
 class Publisher:
-    """Runs until the owner closes its end of the pipe, or until only a new process could read the devices."""
+    """Writes samples until the owner closes its end of the pipe, or until only a new process could read the devices."""
 
     def __init__(self, control: int, data: int, interval: float) -> None:
         self._control, self._data, self._interval = control, data, interval
@@ -99,7 +99,7 @@ class Publisher:
             self._publish(self._still_opening(now - self._began))
 
     def _step_round(self, opened: OpenedDriver, now: float) -> None:
-        """Start or end a round, in which all idle devices are queried until they have answered, or until a deadline."""
+        """Start or end a round: all idle devices are queried until they have answered or the time is up."""
         if self._round_ends is not None:
             if now >= self._round_ends or not any(worker.busy for worker in self._asked):
                 self._round_ends = None
@@ -127,7 +127,7 @@ class Publisher:
         )
 
     def _judge(self, all_in_error: bool, now: float) -> None:
-        """Exit if all devices keep failing. After a driver was replaced, only a new process can open the new one."""
+        """Exit if all devices keep failing. If the driver was replaced, only a new process can open the new driver."""
         if not all_in_error:
             self._in_error_since = None
         elif self._in_error_since is None:
@@ -166,7 +166,7 @@ class Publisher:
             self._write()
 
     def _is_owned(self) -> bool:
-        """Return False if the owner has closed its end of the pipe."""
+        """Return whether the owner still has its end of the pipe open."""
         try:
             data = os.read(self._control, 4096)
         except BlockingIOError:
@@ -204,5 +204,5 @@ if __name__ == "__main__":
     except BaseException:
         sys.excepthook(*sys.exc_info())
         os._exit(1)
-    # A normal exit would wait for threads that may hang in the driver, and shut the driver down while they use it.
+    # A normal exit would wait for threads that may hang in the driver, and would close the driver while they use it.
     os._exit(0)

@@ -30,10 +30,10 @@ GPU_NOT_FOUND = 28
 UNKNOWN = 999
 
 UNANSWERABLE = frozenset({NOT_SUPPORTED, FUNCTION_NOT_FOUND, ARGUMENT_VERSION_MISMATCH})
-"""Error codes of queries that will never be answered."""
+"""Error codes which mean that a query will never be answered."""
 
 DEVICE_GONE = frozenset({1, DRIVER_NOT_LOADED, GPU_IS_LOST, RESET_REQUIRED, VERSION_MISMATCH, GPU_NOT_FOUND})
-"""Error codes after which no other query to the device can succeed."""
+"""Error codes which mean that no other query to the device can succeed."""
 
 _DEVICE_WORDS = {
     NO_PERMISSION: (Status.DENIED, "no permission to read this GPU"),
@@ -149,7 +149,7 @@ class Driver:
         return True
 
     def symbol(self, name: str) -> Any:
-        """Return the C function. It is used for calls that differ between releases of the bindings."""
+        """Return a C function. Used for calls whose Python names differ between releases of the bindings."""
         return self.call("_nvmlGetFunctionPointer", name)
 
     def check(self, code: int) -> None:
@@ -166,7 +166,7 @@ class Driver:
             return None
 
     def memory(self, handle: Handle) -> tuple[int, int]:
-        """Return used and total bytes, without the driver's reserve where version 2 of the call can tell."""
+        """Return used and total bytes. In version 2 of the call, used bytes do not include the driver's reserve."""
         if self._memory_version is not None:
             try:
                 answer = self.call("nvmlDeviceGetMemoryInfo", handle, self._memory_version)
@@ -179,12 +179,15 @@ class Driver:
         return int(answer.used), int(answer.total)
 
     def temperature(self, handle: Handle) -> int:
-        """Return the temperature in degrees Celsius by the newer call if possible, because the older is deprecated."""
+        """Return the temperature in degrees Celsius, by the newer call if possible. The older call is deprecated."""
         name = "nvmlDeviceGetTemperatureV" if self._new_temperature else "nvmlDeviceGetTemperature"
         return int(self.call(name, handle, _TEMPERATURE_OF_THE_CHIP))
 
     def reasons(self, function: str, handle: Handle) -> int:
-        """Return a bit mask by calling the C function directly, because its Python name differs between releases."""
+        """Return the bit mask of the reasons why the device is slowed down.
+
+        This calls the C function directly, because its Python name differs between releases.
+        """
         bits = c_ulonglong(0)
         self.check(self.symbol(function)(handle, byref(bits)))
         return bits.value
@@ -221,7 +224,7 @@ def load_bindings() -> Any:
 
 
 def text(value: str | bytes) -> str:
-    """Decode text that older bindings return as bytes."""
+    """Return text as a string. Older bindings return it as bytes."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 

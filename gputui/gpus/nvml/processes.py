@@ -30,7 +30,7 @@ _UTILIZATION_ENTRIES = 128
 
 _LAYOUTS = {1: Layout("=I4xQ"), 2: Layout("=I4xQII"), 3: Layout("=I4xQII"), "3 of 535.54": Layout("=I4xQIIQ")}
 _KINDS = {"Compute": True, "MPSCompute": True, "Graphics": False}
-"""The driver's process lists, and whether they list computing processes. MPS, the multi-process service, has one."""
+"""The driver's process lists, and whether each lists computing processes. MPS is the multi-process service."""
 
 
 class Entry(Struct, frozen=True):
@@ -62,7 +62,7 @@ class ProcessLists:
         self._samples = (_UtilizationSample * _UTILIZATION_ENTRIES)()
 
     def utilization(self, handle: Handle, since: int) -> dict[int, int]:
-        """Return the percent of each pid since a Unix time in microseconds. Idle processes are missing."""
+        """Return the utilization in percent by pid, since a Unix time in microseconds. Idle processes are omitted."""
         count = c_uint(_UTILIZATION_ENTRIES)
         function = self._driver.symbol("nvmlDeviceGetProcessUtilization")
         code = function(handle, self._samples, byref(count), c_ulonglong(since))
@@ -70,7 +70,7 @@ class ProcessLists:
             return {}
         self._driver.check(code)
         entries = self._samples[: min(count.value, _UTILIZATION_ENTRIES)]
-        # The driver also returns stale entries of other processes with random percentages.
+        # The driver also returns stale entries of other processes, with random percentages.
         return {e.pid: e.smUtil for e in entries if e.pid not in _NO_PIDS and e.smUtil <= 100 and e.timeStamp > since}
 
     def entries(self, kind: str, handle: Handle) -> list[Entry]:
@@ -105,7 +105,7 @@ def _has_wide_entries(driver: Driver) -> bool:
 
 
 def merged(entries: list[Entry]) -> list[Entry]:
-    """Merge the entries of each pid and order them by pid. A process counts as computing if any list says so."""
+    """Merge entries with the same pid, and sort by pid. A process counts as computing if any list says so."""
     by_pid: dict[int, Entry] = {}
     for entry in entries:
         earlier = by_pid.get(entry.pid, entry)
@@ -114,7 +114,7 @@ def merged(entries: list[Entry]) -> list[Entry]:
     return [by_pid[pid] for pid in sorted(by_pid)]
 
 
-# The kernel's facts
+# The kernel's facts about processes
 
 
 _LOOKUP_PATIENCE = 0.1
@@ -134,7 +134,7 @@ class UserNames:
         self._thread = WorkerThread("user-names")
 
     def name(self, uid: int) -> str:
-        """Return the user's name, or the uid as text while no name is known."""
+        """Return the user's name, or the uid as text as long as the name is unknown."""
         if uid not in self._names:
             self._ask(uid).wait(_LOOKUP_PATIENCE)
         return self._names.get(uid, str(uid))
@@ -179,7 +179,7 @@ class ProcessTable:
         return replace(facts, host_memory=stat.resident)
 
     def _read(self, pid: int, born: int, session: int) -> ProcessSample:
-        # The owner of /proc/PID is not used because it is root for a process that forbids core dumps.
+        # The owner of /proc/PID is not used, because it is root for processes that forbid core dumps.
         uid = _line(f"/proc/{pid}/status", b"Uid:")
         environment = read_bytes(f"/proc/{pid}/environ").split(b"\0")
         run = next((entry for entry in environment if entry.startswith(_RUN_VARIABLE)), None)

@@ -26,7 +26,7 @@ _CLOCK_OF_PROCESSORS = 1
 _SINCE_LOADED = 0
 _ECC_CORRECTED, _ECC_UNCORRECTED = 0, 1
 _SLOWDOWNS = {Slowdown.HEAT: 0x20 | 0x40, Slowdown.POWER_CAP: 0x4, Slowdown.BRAKE: 0x80}
-"""The driver's bits for each kind of slowdown. The bit for hardware slowdowns in general (0x8) adds no information."""
+"""The driver's bits for each kind of slowdown. Bit 0x8, for any hardware slowdown, adds no information."""
 _SHORTEST_WINDOW = 1_000_000
 """Shortest time window in microseconds. With a shorter window the driver omits processes."""
 
@@ -129,7 +129,7 @@ class Metrics:
         return self.number(function, _CLOCK_OF_PROCESSORS, low=1, high=100_000)
 
     def slowed_by(self) -> tuple[Slowdown, ...]:
-        """Return the reasons why the device is slowed down, by the newer name of the call or the older."""
+        """Return why the device is slowed down. The call has an older and a newer name."""
         newer = "nvmlDeviceGetCurrentClocksEventReasons"
         function = newer if self._driver.has(newer) else "nvmlDeviceGetCurrentClocksThrottleReasons"
         bits = self.ask("slowdown", lambda: self._driver.reasons(function, self._handle)) or 0
@@ -140,7 +140,7 @@ class Metrics:
         return self.number("nvmlDeviceGetTotalEccErrors", kind, _SINCE_LOADED, high=2**48)
 
     def memory(self) -> _Memory:
-        """Return the memory of the device, or of the machine if they share memory."""
+        """Return the memory of the device, or of the machine if the device shares the machine's memory."""
         answer = self.ask("memory", lambda: self._driver.memory(self._handle))
         if answer is not None and answer[1] > 0:
             return _Memory(*answer)
@@ -194,9 +194,9 @@ class DeviceReader:
         self._driver, self._nvml_index, self._table = driver, nvml_index, table
         self._lists = ProcessLists(driver)
         self.known = DeviceSample(index=nvml_index, uuid="", name=f"GPU {nvml_index}")
-        """Identity of the GPU, which is kept when the device is lost."""
+        """Identity of the GPU. It is kept when the device is lost."""
         self._slow = self.known
-        """The identity, with the values that rarely change."""
+        """The identity, together with values that rarely change."""
         self._slow_read_at = float("-inf")
         self._instances: list[Instance] = []
         self._metrics: Metrics | None = None
@@ -219,7 +219,7 @@ class DeviceReader:
         return (device, *(instance.read() for instance in self._instances))
 
     def _open(self) -> Metrics:
-        """Open the device, by its UUID if known, because indices may change when a device is lost."""
+        """Open the device, by its UUID if that is known, because indices may change when a device is lost."""
         if self.known.uuid:
             handle = self._driver.call("nvmlDeviceGetHandleByUUID", self.known.uuid)
         else:
@@ -308,7 +308,7 @@ class Worker:
             self._thread.add(self._read)
 
     def devices(self, now: float) -> Readings:
-        """Return the last answer and its age in tenths of a second, so that samples of an idle device are identical."""
+        """Return the last answer with its age. The age is rounded, so that samples of an idle device are identical."""
         asked_at, answer = self._asked_at, self._answer
         if answer is None:
             return (silent(self._reader.known, 0.0 if asked_at is None else round(now - asked_at, 3)),)

@@ -1,6 +1,6 @@
 """The part of a log that shows why a job failed.
 
-This is the traceback that ends with the error message, with the frames of libraries folded. If there is none, it is the
+This is the traceback that ends with the error message, with library frames folded. If there is no traceback, it is the
 lines around the message.
 """
 
@@ -53,7 +53,7 @@ class Excerpt(NamedTuple):
     stream: str
     """OUT or ERR, or an empty string if there is no log."""
     needle: str
-    """A line of the log that can be searched for to find the place in the log. Empty if there is none."""
+    """Text to search for in the log to find the place of the excerpt, or empty if there is none."""
     is_trace: bool
 
 
@@ -62,7 +62,7 @@ class _Frame(NamedTuple):
     line: str
     where: str
     source: tuple[str, ...]
-    """The statement and the lines with marks below it."""
+    """The statement, and the lines below it that mark a part of it."""
 
 
 def excerpt(out_path: str, err_path: str | None, message: str, cwd: str = "") -> Excerpt:
@@ -85,7 +85,7 @@ _NOTHING = Excerpt((), "", "", is_trace=False)
 
 
 def _trace(lines: list[CleanLine], message: str) -> Trace | None:
-    """Return the last traceback with this message. It may come from any rank."""
+    """Return the last traceback with this message, printed by any rank."""
     verdict = judged(lines, traces := traces_in(lines))
     likely = [trace for trace in (verdict.cause, verdict.victim, verdict.wrapper) if trace is not None]
     for trace in [*likely, *reversed(traces)]:
@@ -97,7 +97,7 @@ def _trace(lines: list[CleanLine], message: str) -> Trace | None:
 def _place(lines: list[CleanLine], message: str) -> int | None:
     """Return the index of the last line that contains the message.
 
-    If the message was composed of several lines, search for its beginning instead.
+    A message that was joined from several lines is found by its beginning.
     """
     sought = message.removesuffix("…")
     for part in (sought, sought.partition(": ")[2], sought[:60]):

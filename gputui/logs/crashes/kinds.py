@@ -1,4 +1,4 @@
-"""The kind of an error message, its one-line form for display, and its normalized form."""
+"""Error messages: their kind, their one-line form for display, and their normalized form for comparison."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _KIND_OF_ERRNO = {
     12: CrashKind.OOM_HOST,
 }
 
-# The first match decides, so specific words come first.
+# The first match decides, so the most specific words come first.
 _WORDS = tuple(
     (kind, re.compile(words))
     for kind, words in (
@@ -143,7 +143,7 @@ def kind_in(text: str) -> CrashKind | None:
     match = _CLASS.match(text)
     name = match[1] if match else ""
     if kind := _KIND_OF_CLASS.get(name):
-        # A process that reports the end of another process may also have given the reason.
+        # A process that reports the end of another process may also report the reason.
         words = _WORDS[:3] if kind is CrashKind.SIGNAL else ()
         return next((narrower for narrower, pattern in words if pattern.search(text)), kind)
     if (number := _ERRNO.search(text)) and (kind := _KIND_OF_ERRNO.get(int(number[1] or number[2]))):
@@ -154,7 +154,7 @@ def kind_in(text: str) -> CrashKind | None:
 # Messages of several lines
 
 
-# First lines that only announce a line below them.
+# First lines that only announce what follows below.
 _PREAMBLE = lazy_regex(r"while (?:scanning|parsing|constructing)\b|.{0,1000}:$")
 _ONLY_COUNTS = lazy_regex(r"\d{1,6} (?:\w{1,30} )?errors? (?:for|in|found)\b.{0,200}$")
 _TELLS = lazy_regex(r"OOM when allocating|Last error:$")
@@ -175,7 +175,7 @@ def named(trace: Trace, lines: list[CleanLine]) -> str:
 
 
 def device_assertion(lines: list[CleanLine]) -> str:
-    """Return the failed assertion of a GPU kernel. Each thread prints it, long before the exception."""
+    """Return the failed assertion of a GPU kernel. Each thread prints the assertion, long before the exception."""
     for line in reversed(lines):
         if "Assertion" in line.text and _ASSERTION.match(line.text):
             return line.text.strip()
@@ -212,7 +212,7 @@ _TIME = lazy_regex(
 _SCRATCH = lazy_regex(r"(?<![\w.])(/(?:var/tmp|tmp|dev/shm)/)([^\s'\"`,;:()\[\]]++)")
 _SPOKEN_NAME = lazy_regex(r"[a-zA-Z_]+(?:\.[a-z]{1,5})?")
 _NUMBER = lazy_regex(
-    # Unlike sizes and counts, codes say what happened.
+    # Codes say what happened, so they are kept, unlike sizes and counts.
     r"(?P<kept>\b(?:Errno|HTTP(?: Error)?|status code|signal|exit code|code)[ =:]{1,2}-?\d++)"
     r"|(?<![\w.'\"-])-?\d++(?:[.,]\d++)*+(?:[eE][+-]?\d++)?(?:x\d++)*+(?:\s?(?:[KMGTP]i?[Bb]|bytes|ms|s)\b|(?![\w'\"]))"
 )
@@ -257,7 +257,7 @@ def _scratch(match: re.Match[str]) -> str:
 
 
 def _file(match: re.Match[str]) -> str:
-    # Numbers in file names are seeds, steps or shards. Those in names of models and versions are attached to words.
+    # Separate numbers in file names are seeds, steps or shards. In names of models and versions, they follow a letter.
     name = match[0]
     if len(name) < 3 or not ("/" in name or _EXTENSION.search(name, max(0, len(name) - 7))):
         return name

@@ -1,4 +1,4 @@
-"""The last lines of a log without colors and prefixes, and the detection of lines that are noise."""
+"""Read the last lines of a log, without colors and prefixes, and detect lines that are noise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gputui.logs.plain import plain, without_escapes
 _LONGEST_LINE = 1000
 _MOST_LINES = 2000
 
-# Launchers put these before each line of the process that printed it.
+# Launchers put such a mark before each line, to say which process printed it.
 _MARK = lazy_regex(
     r"\[(?P<rank>(?:rank|default)\d{1,5})\]:\ ?"
     r"|\[\d{1,5},(?P<mpi>\d{1,5})\]<std(?:err|out)>:\ ?"
@@ -45,9 +45,9 @@ def cleaned(tail: bytes) -> list[CleanLine]:
 def _prefix_of_traces(lines: list[CleanLine]) -> re.Pattern[str] | None:
     """Return a pattern for the prefix that a launcher or logger adds to each line of a traceback.
 
-    Numbers in it may vary.
+    Numbers in the prefix may vary.
     """
-    shapes: dict[str, bool] = {}  # whether the next line has the same prefix
+    shapes: dict[str, bool] = {}  # for each prefix: whether the next line has it, too
     for index in range(len(lines) - 1, -1, -1):
         source, text = lines[index].source, lines[index].text
         if "Traceback (most" not in text or (trace := _TRACEBACK.match(text)) is None:
@@ -93,15 +93,15 @@ def mentioned(lines: list[CleanLine], marks: tuple[str, ...]) -> bool:
     return any(mark in text for mark in marks)
 
 
-# Lines that are not a cause
+# Lines that cannot be the cause of a failure
 
 
 _FAR_ENOUGH = 300
 
 _BAR = lazy_regex(r"\d%\|| ?(?:it/s|s/it|B/s)\b|━━━|\[=*>?\.*\] ?- ")
 _COUNTED = lazy_regex(
-    r"(?:[\[(]?\d[\d:/. ,T-]{4,30}[\])]?\W{0,4})?(?:\W?(?:INFO|DEBUG)\W{1,10})?"  # a time and a level before it
-    r"(?:[\w.<>]{1,40}(?::\S{1,40})? - |\w{1,20}: )?\W{0,3}"  # and a logger
+    r"(?:[\[(]?\d[\d:/. ,T-]{4,30}[\])]?\W{0,4})?(?:\W?(?:INFO|DEBUG)\W{1,10})?"  # an optional time and level
+    r"(?:[\w.<>]{1,40}(?::\S{1,40})? - |\w{1,20}: )?\W{0,3}"  # an optional logger
     r"(?:epoch|step|iter(?:ation)?|batch|round|trial|fold|train|val(?:idation)?|eval|test)\w{0,3}\W{0,4}\d",
     re.IGNORECASE,
 )
@@ -174,13 +174,13 @@ def is_noise(line: CleanLine) -> bool:
 
 
 def _is_measured(text: str) -> bool:
-    """Return whether a line consists of metrics. A sentence that contains a metric does not count."""
+    """Return whether a line consists only of metrics. A sentence that contains a metric does not count."""
     figures = len(_METRIC.findall(text, 0, _FAR_ENOUGH))
     return figures > 1 or (figures == 1 and len(_WORD.findall(text, 0, _FAR_ENOUGH)) <= _MOST_WORDS_OF_FIGURES)
 
 
 def is_aftermath(text: str) -> bool:
-    """Return whether a launcher, shell or batch system printed a line about a program that had already failed."""
+    """Return whether a launcher, shell or batch system printed the line, about a program that had already failed."""
     return _AFTERMATH.match(text) is not None
 
 
@@ -203,7 +203,7 @@ _OF_THE_TRACE = lazy_regex(
 _VALUES = lazy_regex(r"[{\[].*[}\]]\s*$")
 """A line that consists of printed values in brackets.
 
-Some programs print the values that made them stop below the reason for stopping.
+Some programs print a reason for stopping, and below it the values that made them stop.
 """
 _FEWEST_WORDS_OF_A_REASON = 3
 _RULE = lazy_regex(r"[-=*]{40,}$")
@@ -211,7 +211,7 @@ _TALLEST_BOX = 40
 
 
 def last_words(lines: list[CleanLine], meant_for_errors: bool, claimed: frozenset[int]) -> str | None:
-    """Return the last line if it is a sentence. In OUT, it must also sound like the announcement of an end."""
+    """Return the last line if it is a sentence. If it is not from ERR, it must also contain words such as `cannot`."""
     if said := _between_rules(lines):
         return said
     for index in range(len(lines) - 1, -1, -1):
@@ -238,7 +238,7 @@ def _between_rules(lines: list[CleanLine]) -> str | None:
 
 
 def farewell(lines: list[CleanLine]) -> str | None:
-    """Return the last line if it gives a different reason for the end than the traceback above it."""
+    """Return the last line if it gives another reason for the end than the traceback above."""
     text = next((line.text for line in reversed(lines) if line.text.strip() and not is_aftermath(line.text)), "")
     if text.startswith(" ") or not _FAREWELL.search(text) or _OF_THE_TRACE.search(text):
         return None

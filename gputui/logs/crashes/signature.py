@@ -20,18 +20,18 @@ from .lines import CleanLine, cleaned, farewell, is_aftermath, is_noise, is_work
 from .tracebacks import CrashReading, Trace, above_stack, judged, traces_in
 
 _KIND_OF_CODE: dict[int | None, CrashKind] = {126: CrashKind.NOT_EXECUTABLE, 127: CrashKind.NOT_FOUND}
-"""Kinds of crash for the exit codes with which shells report that a command could not be started."""
+"""The kinds of error for the exit codes by which shells report that a command could not be started."""
 _TIMEOUT_CODE = 124
 _LAST_SURE_SIGNAL_CODE = 159
 _ASKED_TO_END = (1, 2, 9, 15)
-"""Signals by which jobs are canceled. After other signals, batch systems cancel the rest of the job."""
+"""Signals that cancel a job. If a process ends by another signal, batch systems cancel the rest of its job."""
 
 
 class Crash(NamedTuple):
     message: str
     """The job's message, including its numbers."""
     signature: str
-    """The message without the parts that vary between runs. Not meant for display."""
+    """The message without the parts that vary between runs. It is not meant for display."""
     kind: CrashKind = CrashKind.EXCEPTION
 
 
@@ -96,7 +96,7 @@ def _first(logs: list[_Log], *finders: Callable[[list[CleanLine]], Found | None]
 
 
 def _causes(logs: list[_Log], code: int | None) -> Iterator[Found]:
-    """Yield possible causes, starting with the most certain one."""
+    """Yield the possible causes, the most certain one first."""
     if cause := _first(logs, batch_verdict):
         yield cause
     if code in _KIND_OF_CODE and (cause := _first(logs, lambda lines: shell_refusal(lines, code))):
@@ -120,7 +120,7 @@ def _causes(logs: list[_Log], code: int | None) -> Iterator[Found]:
 
 
 def _of_processes(logs: list[_Log]) -> Iterator[Found]:
-    """Yield errors that arose between the processes of a job, or the signal that killed one of the processes."""
+    """Yield errors in the communication between a job's processes, or the signal that killed one of them."""
     if cause := _first(logs, watchdog):
         yield cause
     for log in logs:
@@ -142,7 +142,7 @@ class Found(NamedTuple):
     text: str
     """The line that contains the error."""
     key: str | None = None
-    """The signature, if it differs from that of the line."""
+    """The signature, or None if it is derived from `text`."""
     kind: CrashKind | None = None
 
 
@@ -205,7 +205,7 @@ _FARTHEST_USAGE_ABOVE, _FARTHEST_USAGE_BELOW = 60, 8
 _FARTHEST = 400
 _MOST_SUSPECTS = 40
 
-# A line that contains none of these is not an error message. This fast test is sufficient for most lines.
+# A line that contains none of these is not an error message. This fast test is enough for most lines.
 _CLUES = (
     "error", "fatal", "fail", "no such", "not found", "denied", "cannot", "can't", "could not", "unable", "invalid",
     "panic", "exception", "critical", "severe", "nccl", "watchdog", "cuda", "nvml", "xid", "memory", "alloc", "fault",
@@ -371,7 +371,7 @@ _WHAT = "what():"
 _CHECK_FAILED = lazy_regex(r"F\d{4} \d\d:\d\d|\d{4}-.{0,30}: F \w")
 _FAILED_ASSERTION = lazy_regex(r"Assertion [`'].{1,400}failed")
 
-# The shell that waited for a process prints its pid, the signal and the command.
+# The shell that waited for a process prints the pid, the signal and the command.
 _SHELL_WORDS: dict[int, str] = {
     signal.SIGSEGV: "egmentation fault", signal.SIGBUS: "Bus error", signal.SIGKILL: "Killed",
     signal.SIGABRT: "Aborted", signal.SIGFPE: "Floating point exception", signal.SIGILL: "Illegal instruction",
@@ -388,7 +388,7 @@ def signal_of(code: int | None) -> int | None:
 
 
 def by_signal(logs: list[list[CleanLine]], number: int) -> Found:
-    """Return the error for an end by a signal. Earlier tracebacks are ignored because the program survived them."""
+    """Return the error of a program that a signal ended. Earlier tracebacks are ignored: the program survived them."""
     words = _words(number)
     kind = _KINDS.get(number, CrashKind.SIGNAL)
     if number == signal.SIGABRT and (said := next((gasp for lines in logs if (gasp := _last_gasp(lines))), "")):
@@ -439,6 +439,6 @@ def _last_gasp(lines: list[CleanLine]) -> str:
 
 
 def _key(said: str) -> str:
-    # Not all messages name the program.
+    # Some messages do not name the program.
     match = _FAILED_ASSERTION.search(said)
     return alike(match[0] if match else said)

@@ -20,7 +20,7 @@ _SURE_ENDS = ("Error", "Exception", "ExceptionGroup", "KeyboardInterrupt", "Syst
 _BESIDE = ("Exception ignored", "Error in atexit", "--- Logging error", "Error in sys.")
 _LINKS = ("The above exception was the direct cause", "During handling of the above exception")
 
-# Lines that end a message although no new traceback begins.
+# Lines that end a message without beginning a new traceback.
 _BOUNDARY = lazy_regex(
     r"wandb: |[EWI]\d{4} |\[[EWI] ?\d|\d{4}-\d\d-\d\d[ T]|srun: |slurmstepd: |make(?:\[\d+\])?: |-- Process |[-=]{10,}$"
     r"|--- |Process \S{1,60}:$|\S{1,200}: line \d+: |ERROR\b|Error executing job|Set the environment variable HYDRA"
@@ -42,9 +42,9 @@ class Trace(Struct):
     statement: str = ""
     """The source line of the innermost frame."""
     beside: bool = False
-    """Whether it was printed independently of the crash: in a destructor, at exit, or with a warning."""
+    """Whether the traceback was printed independently of the crash: in a destructor, at exit, or with a warning."""
     linked: bool = False
-    """Whether the exception was raised because of the previous exception or while that was being handled."""
+    """Whether the exception was raised because of the previous one, or while the previous one was being handled."""
 
     @property
     def said(self) -> str:
@@ -58,7 +58,7 @@ class _Open(Struct):
     base: int = 0
     statement: str = ""
     resumes: Trace | None = None
-    """The traceback before frames that have no header. These frames may be part of its message."""
+    """The previous traceback, if the current frames have no header. They may be part of that traceback's message."""
     headless: bool = False
 
 
@@ -158,7 +158,7 @@ class _Reader:
 # Causes and consequences
 
 
-# Exceptions that only say that another process failed.
+# Exceptions which only say that another process failed.
 _WRAPPER = lazy_regex(
     r"ChildFailedError|ProcessExitedException|ProcessRaisedException|CalledProcessError|exited unexpectedly|SystemExit|"
     r"RemoteTraceback|BrokenProcessPool|TerminatedWorkerError|Exit(?:ed)? with (?:exit )?code|returned non-zero exit|"
@@ -180,17 +180,17 @@ _LOST_RANK = lazy_regex(r".{0,300}?(failed \(exitcode: -(\d{1,2})\) local_rank: 
 
 
 class CrashReading(Struct):
-    """The causes that were found among the tracebacks of one log."""
+    """What the tracebacks of one log say about the cause of a failure."""
 
     cause: Trace | None = None
     victim: Trace | None = None
-    """The first communication error between processes, which may be a consequence of an error in one of them."""
+    """The first communication error between processes. An error in one of them may have caused it."""
     wrapper: Trace | None = None
     signal: int | None = None
     """The signal that ended the rank that failed first, according to the launcher."""
     signal_line: str = ""
     claimed: frozenset[int] = frozenset()
-    """Indices of the lines that belong to tracebacks. No other cause is searched for in them."""
+    """Indices of the lines that belong to tracebacks. These lines are not searched for other causes."""
 
     @property
     def consequences_only(self) -> bool:
@@ -217,7 +217,7 @@ def judged(lines: list[CleanLine], traces: list[Trace]) -> CrashReading:
 
 
 def _unsurvived(lines: list[CleanLine], traces: list[Trace]) -> list[Trace]:
-    """Return the tracebacks after which the process did not continue its work."""
+    """Return the tracebacks after which the process that printed them did no more work."""
     if not traces:
         return traces
     worked: dict[str, int] = {}
@@ -229,9 +229,9 @@ def _unsurvived(lines: list[CleanLine], traces: list[Trace]) -> list[Trace]:
 
 
 def _telling(causes: list[Trace], root: str | None) -> Trace | None:
-    """Return the last cause, or the last cause of the rank that failed first.
+    """Return the last cause of the rank `root`, which failed first, or the last of all causes if there is none.
 
-    If that exception has no message, return the exception that caused it.
+    If that exception has no message, return the exception that led to it.
     """
     own = [trace for trace in causes if root is not None and trace.source.removeprefix("rank") == root]
     candidates = own or causes

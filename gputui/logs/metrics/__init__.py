@@ -1,6 +1,6 @@
-"""Metrics and progress in the output of training programs. `MetricReader` is the interface.
+"""Find metrics and progress in the output of training programs. `MetricReader` is the interface.
 
-Pure: takes bytes and returns readings, without files, a clock or a store.
+The package takes bytes and returns readings. It uses no files, clock or store.
 """
 
 from gputui.core.results import WantedMetric, parse_wanted_metric

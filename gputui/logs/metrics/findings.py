@@ -20,7 +20,7 @@ class MetricReading(Struct, frozen=True):
     name: str
     value: float
     step: float | None = None
-    """A step that counts across all epochs, or else the epoch. None if neither was printed."""
+    """The step, counted across all epochs, or else the epoch. None if neither was printed."""
     exact: bool = False
     """Whether the metric was announced with `::gputui metric …::`."""
     unit: str = ""
@@ -35,7 +35,7 @@ _NUM = r"(?:\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d+)?|\d{1,30}(?:\.\d*)?|\.\d+)(?:[e
 _PER = r"[^\W\d_]{1,12}\.?(?:/\s?[^\W\d_]{1,9}(?:\^-?\d|[²³])?){1,3}"
 """Units such as `samples/s`, `kcal/mol/A` and `W/m^2`."""
 _NO_NAME = r"(?![\w@.%/-]{0,60}[ ]?[:=])"
-"""Rejects a unit that is really the name of the next number, as `val/acc` is in `0.41 val/acc: 0.8`."""
+"""Rejects a unit that is really the name of the next number, such as `val/acc` in `0.41 val/acc: 0.8`."""
 _UNITS = (
     r"ms|s|secs?|seconds?|mins?|minutes?|hours?|hrs?|"
     r"[KMGT]i?B|bytes|[GMT]?FLOPs?|GMac|W|C|px|K|M|G|percent|million|dB(?=/)"
@@ -95,7 +95,7 @@ class NameKind(Enum):
 
     METRIC = auto()
     RATE = auto()
-    """A learning rate, which is a metric if it is printed with others and a setting if it is alone."""
+    """A learning rate. It is a metric if metrics are printed beside it, and a setting if it is alone."""
     COORDINATE = auto()
     PHASE = auto()
     """The name consists only of the name of a phase."""
@@ -128,7 +128,7 @@ _NEVER = _SETTING - _set("epochs") | _set(
     timestamp day days hour hours minute minutes requires available cuda driver hz watts util utilization decayed"""
 )
 _SURE = _set("loss mae mse rmse mape err error acc accuracy")
-"""Last words of names that are always metrics, regardless of the words before them: `ent_coef_loss`, `speed_rmse`."""
+"""A name that ends with one of these words is always a metric, such as `ent_coef_loss` and `speed_rmse`."""
 _AIMS = _set("target goal threshold thresh thr tolerance tol limit")
 _COUNTED = _set(
     """batch batches sample samples token tokens image images imgs example examples frame frames size sizes count counts
@@ -231,7 +231,7 @@ def is_setting(name: str) -> bool:
 
 
 def rank_of(name: str) -> int:
-    """Return how well a coordinate is suited for the x axis. A global step is preferred to an epoch."""
+    """Return how well a coordinate is suited for the x axis. A global step is better than an epoch."""
     words = name_words(name)
     rank = max((_COORDINATES.get(word, 0) for word in words), default=0)
     return 4 if rank == 3 and "global" in words else rank
@@ -255,7 +255,7 @@ def cleaned(name: str) -> str:
 
 
 def is_physical(unit: str) -> bool:
-    """Return whether a unit belongs to a metric, like `eV/A`, rather than to a speed, like `samples/s`."""
+    """Return whether a unit is that of a metric, like `eV/A`, and not that of a speed, like `samples/s`."""
     return unit.startswith("°") or ("/" in unit and _WORK.match(unit) is None)
 
 
@@ -274,7 +274,7 @@ class NamedNumber:
     whole: bool = False
     """Whether the number was printed without a decimal point.
 
-    If its name is unknown, such a number is considered a count.
+    Such a number counts as a count if its name is unknown.
     """
     phase: str | None = None
     unit: str = ""
@@ -291,7 +291,7 @@ class Counter:
     opens: bool = False
     """Whether the counter is at the beginning of the line."""
     closes: bool = False
-    """Whether the counter is in brackets at the end of the line, after a loss."""
+    """Whether the counter is in brackets at the end of the line and follows a loss."""
     percent: bool = False
     phase: str | None = None
     """The phase that was printed before the counter."""
@@ -316,7 +316,7 @@ class LineFindings:
     def judged(self, step: float | None, continues: bool = False) -> list[MetricReading]:
         """Return the metrics among the named numbers.
 
-        A number with an unknown name is a metric if there are metrics or a step beside it. A learning rate that is
+        A number with an unknown name is a metric if the line also contains metrics or a step. A learning rate that is
         alone is a metric if training `continues`.
         """
         kinds = [kind_of(named.name) for named in self.named]

@@ -52,7 +52,7 @@ _LOGGER_PHASE = lazy_regex(r"\s*\|?\s*(?P<phase>train|valid|test)(?:_inner)?\s*\
 
 
 def peeled(line: str) -> tuple[str, str | None]:
-    """Return a line without its prefixes. Also return the phase if the logger is named after one."""
+    """Return a line without its prefixes, and the phase if the logger is named after a phase."""
     at = 0
     while (prefix := _PREFIX.match(line, at)) is not None and prefix.end() > at:
         at = prefix.end()
@@ -68,7 +68,7 @@ _ASIDE = lazy_regex(
     r"generat(?!ion\b)|resolv|cv\b|collect|preproc|filter|sampling|build|copy|upload|unpack|linking|compil|install|early",
     re.IGNORECASE,
 )
-"""Words that identify loops other than training."""
+"""Words that identify loops other than the training loop."""
 _THINGS = lazy_regex(
     r"channel|cache|hits|page|correct|counter|rank|worker|gpu|mem|[KMG]i?B\b|B/s|tok/s|images|saved|layers|accuracy|model|"
     r"files|PerSec|\w[:=]\|",
@@ -76,7 +76,7 @@ _THINGS = lazy_regex(
 )
 """Words that identify counters of something other than a loop.
 
-The counter still counts as a loop if it names one, as in `worker-3: iteration 3400/10000`.
+A counter with such a word is still a loop if it also names a loop, as in `worker-3: iteration 3400/10000`.
 """
 _EPOCH = lazy_regex(r"(?:epochs?|epoche|époque|[ée]poca|эпоха|轮|エポック|에포크|\bep)\W{0,6}$", re.IGNORECASE)
 _STEP = lazy_regex(
@@ -92,7 +92,7 @@ _BATCH = lazy_regex(r"\bbatch\s?[:=]\s?$", re.IGNORECASE)
 _RANK = lazy_regex(r"\s*\(\|")
 _PART = lazy_regex(r"(?:batch\w*|(?:epoch|train)\W*\d+\W*|\][\s\[(]*)$|\A\W*\|\W*batch", re.IGNORECASE)
 _SLACK = 0.02
-"""Fraction by which a counter of the whole job may be ahead of the job's epochs."""
+"""Maximum fraction by which a counter of the whole job may be ahead of the job's epochs."""
 
 
 class Loop(Struct):
@@ -117,13 +117,13 @@ class Course(Struct):
     epochs: float | None = None
     from_zero: bool = False
     job: float | None = None
-    """Completed fraction of the job according to a counter of its steps."""
+    """Completed fraction of the job, according to a counter of the job's steps."""
     bar: Loop | None = None
-    """A counter of which it is unknown whether it counts the whole job or one epoch."""
+    """A counter that may count either the whole job or one epoch."""
     part: Loop | None = None
     """A counter of the current epoch."""
     before_epoch: float | None = None
-    """Total of a loop that ends before its epoch is printed. If the loop starts again, the next epoch has begun."""
+    """Total of a loop that ends before its epoch is printed. When the loop starts again, the next epoch has begun."""
 
     @property
     def progress(self) -> float | None:
@@ -187,14 +187,14 @@ class Course(Struct):
     def _count_unnamed(self, loop: Loop, counter: Counter) -> None:
         """Count a loop without a name.
 
-        It counts the current epoch if an epoch was known when the loop was first printed, or if the loop has started
-        again.
+        The loop counts the current epoch if an epoch was known when the loop was first printed, or if the loop has
+        started again.
         """
         if counter.bar and loop.total == self.epochs and self.part is not None and self.part.total != loop.total:
             self._count_ended_epochs(counter)
         elif self._is_part(loop):
             if self.part is None or loop.done >= self.part.done or loop.total == self.before_epoch:
-                self._set_part(loop)  # a restarted loop counts as soon as a later frame names its epoch
+                self._set_part(loop)  # after a restart, the loop counts once its epoch was printed
         elif self.bar is not None and self.bar.total == loop.total:
             if loop.done < self.bar.done and self.epochs:
                 self._set_part(loop)
@@ -206,7 +206,7 @@ class Course(Struct):
             self.bar = loop
 
     def _set_part(self, loop: Loop) -> None:
-        # A bar that was first printed without an epoch has counted a part of one.
+        # The bar was first printed without an epoch, but it counts the current epoch.
         if self.bar is not None and self.bar.total == loop.total:
             self.bar = None
         self.part = loop
@@ -215,9 +215,9 @@ class Course(Struct):
         return (self.part is not None and self.part.total == loop.total) or self.before_epoch == loop.total
 
     def _may_be_job(self, fraction: float, later: int = 0) -> bool:
-        """Return whether a fraction fits the epochs of the whole job.
+        """Return whether a completed fraction of the whole job fits the epochs printed so far.
 
-        The last `later` epochs may not have been printed yet.
+        Up to `later` more epochs may have begun that have not been printed yet.
         """
         if not self.epochs or self.epoch is None:
             return True
@@ -243,7 +243,7 @@ def _is_doubled(counters: list[Counter], before: str) -> bool:
 
 
 def _is_progress(counter: Counter, known_epoch: bool) -> bool:
-    # `(0/4) Epoch 3` is a rank.
+    # The counter in `(0/4) Epoch 3` is a rank.
     is_rank = counter.opens and known_epoch and _RANK.match(counter.words) is not None
     if is_rank or eval_phase(counter.phase) or _ASIDE.search(counter.words) is not None:
         return False
@@ -262,7 +262,7 @@ _DRAWN = lazy_regex(
 
 
 _DRAWN_LATER = lazy_regex(r"(?P<words>)[━╸╺─]{5,200}\s{0,4}(?P<percent>\d{1,3})(?:\.\d{1,4})?\s?%")
-"""A bar that comes after other text, as in `epoch 5/10 loss 1.9 ━━━━╸━━━ 50%`."""
+"""A bar that follows other text, as in `epoch 5/10 loss 1.9 ━━━━╸━━━ 50%`."""
 
 
 def count_drawn(line: str, findings: LineFindings) -> None:
@@ -330,7 +330,7 @@ class Context(Struct):
     box: LineFindings | None = None
     """The rows read so far of a table of names and values."""
     heading: list[str] = field(default_factory=list)
-    """The cells of the lines directly above if they are words, because a header may have several lines."""
+    """The cells of the lines directly above, if they are words. A header may consist of several lines."""
     step: float | None = None
     traceback: bool = False
     settings: bool = False
@@ -370,7 +370,7 @@ def _read(line: str, context: Context) -> list[MetricReading]:
     if not findings.named and len(body) <= LONGEST_HEADING and (heading := _HEADING.match(body)) is not None:
         context.phase = _SHORT[heading["phase"].lower()[:2]]
     elif findings.phase is not None or any(rank == 1 for rank, _ in findings.coordinates):
-        context.phase = None  # a line with its own phase or epoch ends what a heading said
+        context.phase = None  # a phase or epoch in the line ends the heading's phase
     if not eval_phase(context.phase):
         count_drawn(body, findings)
         context.course.update(findings)
@@ -387,7 +387,7 @@ def _placed(findings: LineFindings, context: Context) -> list[MetricReading]:
     if step is not None:
         context.step = step
     readings = findings.judged(context.step, continues=context.step is not None or bool(context.bare))
-    # Below `Evaluating …`, a name that was printed before means something else.
+    # Below `Evaluating …`, a name that was also printed above means another metric.
     if eval_phase(context.phase):
         return [
             replace(reading, name=f"{context.phase}_{reading.name}") if reading.name in context.bare else reading
@@ -458,7 +458,7 @@ def _with_heading(body: str, context: Context) -> str:
 def _read_bar(bar: re.Match[str], context: Context, findings: LineFindings) -> None:
     desc = bar["desc"]
     if (header := header_of(desc.rstrip(" :"))) is not None and len(header.names) >= 3:
-        context.table = header  # some draw a bar behind the names of their columns
+        context.table = header  # some programs draw a bar after the column names
         return
     if not (context.table is not None and context.table.names and read_row(desc, context.table, findings)):
         read_line(desc, findings)

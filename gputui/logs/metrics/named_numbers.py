@@ -42,7 +42,7 @@ _PHASE_LEAD = lazy_regex(
     re.IGNORECASE,
 )
 _VALUE_BEFORE = lazy_regex(r"[^\W\d]\s?[:=]\s?-?\d+\.\d")
-"""A named value. A phase that is printed after it applies only to what follows, not to the whole line."""
+"""A named value. A phase that is printed after such a value applies only to the numbers after the phase."""
 _OLD_BEFORE = lazy_regex(r"(?:\bfrom|\bwas|\bbest|\bnot improve\w*(?: from)?)\s*[:=]?\s*\(?$", re.IGNORECASE)
 _CALL = lazy_regex(r"[A-Za-z_][\w.]*\((?=[^()]*=)[^()]*\)")
 _QUOTED = lazy_regex(
@@ -53,13 +53,13 @@ _OPENING_STEP = lazy_regex(r"\s*(?:\[\s*(?P<in>\d{1,9})\]|(?P<out>\d{1,9}):\s)")
 _WIDE = lazy_regex(r"\s{3,}")
 """Three or more blanks, which are replaced by two.
 
-Two blanks separate the parts of a line just as well, and the line is much faster to search.
+Two blanks separate the parts of a line equally well, and the line can be searched much faster.
 """
 _FULL_WIDTH = str.maketrans("：，；＝（）％", ":,;=()%")
 """Full-width signs as used in Chinese and Japanese text, with their ASCII equivalents."""
 _MARKS = lazy_regex(r"^[^\w(]+")
 _APART = lazy_regex(r"\s*([A-Z][a-z]{2,12})\s+\Z")
-"""The first word of a name that is spread over two columns, as in `Force RMSE : 0.26`."""
+"""The first word of a name that consists of two columns, as in `Force RMSE : 0.26`."""
 _AFTER = lazy_regex(r"\A(?:[\])]\s{0,2}(?=[A-Z]?[a-z]{2,12}ing\b)|, (?=\w{0,20}PerSec=))?\s{0,2}\w*")
 _NAME_AFTER = lazy_regex(r"(?P<equals>\s*=)?\s*(?P<name>[^\W\d][\w@ ()-]{1,40}?)\s*(?:[,;|]|$)")
 """A name that follows its number, as in `6.66 avg loss, 0.001 rate`."""
@@ -114,9 +114,9 @@ def _phase_of_line(text: str, findings: LineFindings) -> None:
 
 
 def _name_in(gap: str) -> tuple[str, bool, str]:
-    """Return the name before a number, whether a sign such as `=` separates them, and the text before the name."""
+    """Return the name before a number, whether a sign such as `=` is between them, and the text before the name."""
     if gap.rstrip().endswith("=="):
-        return "", False, ""  # a version that is asked for, or a condition
+        return "", False, ""  # a required version or a condition
     sign = _SIGN.search(gap)
     body, tail = (gap[: sign.start()], gap[sign.start() :]) if sign is not None else (gap, "")
     signed = _SIGNED.search(f"{tail} ") is not None
@@ -183,14 +183,14 @@ def _number_first(token: Token, value: float, text: str, findings: LineFindings)
 
 
 def _spoken(phase: str | None) -> str | None:
-    """Return the phase to record for a number: an evaluation phase or `train`. Other phases need not be mentioned."""
+    """Return the phase if it is an evaluation phase or `train`. Other phases are not recorded with a number."""
     return phase if eval_phase(phase) or phase == "train" else None
 
 
 def _base(name: str) -> str:
     """Return the name without its phase, such as `loss` for `loss train`.
 
-    The next number in the line may be named by its phase alone.
+    The next number in the line may have only a phase as its name.
     """
     words = name.split()
     return words[0] if len(words) == 2 and phase_in(name_words(words[1])) is not None else ""
@@ -218,7 +218,7 @@ def _readable(name: str, signed: bool, token: Token, text: str) -> bool:
 
 
 def _closes(text: str, token: Token, findings: LineFindings) -> bool:
-    """Return whether a counter is in brackets at the end of the line, after a loss.
+    """Return whether a counter is in brackets at the end of the line and follows a loss.
 
     This is the case in `loss: 1.87 [38464/60000]` but not in `acc: 0.91 [910/1000]`.
     """

@@ -22,7 +22,7 @@ from .named_numbers import mapping_in
 
 
 LONGEST_MATCHED = 400
-"""Maximum number of characters of a line that are searched with the user's expression, which may be slow."""
+"""Maximum number of characters of a line to search with the user's regular expression, which may be slow."""
 _NUMBER = r"(?P<value>[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf)"
 
 
@@ -105,7 +105,7 @@ SHAPE = 60
 
 
 def sample_lines(lines: list[bytes], most: int, always: bytes) -> list[bytes]:
-    """Return at most `most` lines in their order, and in addition all lines that contain the mark `always`."""
+    """Return at most `most` lines in their order, plus all lines that contain the mark `always`."""
     if len(lines) <= most:
         return lines
     kinds: dict[bytes, list[int]] = {}
@@ -115,7 +115,7 @@ def sample_lines(lines: list[bytes], most: int, always: bytes) -> list[bytes]:
             marked.append(number)
         else:
             kinds.setdefault(line.translate(None, _ALIKE)[:SHAPE], []).append(number)
-    # The rarest kinds come first. The other kinds share the rest evenly, and each keeps its newest line.
+    # The rarest kinds come first. The other kinds get equal shares of the rest, and each keeps its newest line.
     rarest = sorted(kinds.values(), key=lambda numbers: (len(numbers), -numbers[-1]))
     chosen: list[int] = []
     for place, numbers in enumerate(rarest):
@@ -139,7 +139,7 @@ _NO_TEXT = bytes(set(range(32)) - set(b"\t\r\n\a\b\f\v\x1b\x0e\x0f"))
 """Bytes that do not occur in text."""
 _HIGH = bytes(range(128, 256))
 _OLD_CODES = 4
-"""Minimum number of bytes per non-ASCII byte in text that is not UTF-8.
+"""Minimum ratio of all bytes to non-ASCII bytes in text that is not UTF-8.
 
 Data with more non-ASCII bytes is considered binary.
 """
@@ -161,7 +161,7 @@ class Frames:
     def feed(self, data: bytes, most: int, always: bytes) -> list[str]:
         """Return at most `most` of the lines that the data completes.
 
-        All lines that contain the mark `always` are returned in addition.
+        Lines that contain the mark `always` are all returned, and do not count.
         """
         pieces = _ENDS.split(self.rest + data)
         self.rest = pieces.pop()
@@ -236,7 +236,7 @@ _WIDE = lazy_regex(r"\s{3,}")
 
 
 class _Kept(Struct):
-    """The state of a reader, with which another process can resume reading."""
+    """The state of a reader, from which another process can resume reading."""
 
     rest: bytes = b""
     dropping: bool = False
@@ -260,7 +260,7 @@ class MetricReader:
 
     @property
     def tells_whole(self) -> bool:
-        """Whether the progress refers to the whole job because it was announced or counted in epochs."""
+        """Whether the progress is that of the whole job: it was announced by the job, or is counted in epochs."""
         return self._kept.progress is not None or bool(self._kept.context.course.epochs)
 
     @property
@@ -280,7 +280,7 @@ class MetricReader:
         return last + [reading for reading in close_box(self._kept.context) if self._has_room(reading.name)]
 
     def gap(self) -> None:
-        """Inform the reader that bytes were skipped, so that the next data begins within a line."""
+        """Note that bytes were skipped, so that the next data may begin in the middle of a line."""
         self._frames.gap()
 
     def state(self) -> bytes:
@@ -316,7 +316,7 @@ class MetricReader:
         return list(announcement.readings)
 
     def _with_wanted(self, line: str, readings: list[MetricReading]) -> list[MetricReading]:
-        """Add the metric that the user chose, under the name that the user gave it."""
+        """Add the metric that the user chose, under the user's name for it."""
         wanted = self._kept.wanted
         if wanted is None:
             return readings

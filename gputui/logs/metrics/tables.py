@@ -9,7 +9,7 @@ from gputui.core.results import name_words
 
 from .findings import LineFindings, NamedNumber, NameKind, kind_of, number_of
 
-# ---- Tables ----
+# Tables
 
 
 _BARS = lazy_regex(r"[|│┃║]")
@@ -48,7 +48,7 @@ def cells_of(line: str) -> list[str] | None:
 
 
 def header_of(line: str) -> Table | None:
-    """Return the table that a header line describes. At least one of the column names must be that of a result."""
+    """Return the table that a header line describes, or None if the line is not the header of a table of results."""
     bars = cells_of(line)
     if bars is not None:
         return _table(bars, [0] * len(bars), [0] * len(bars), "bars")
@@ -67,9 +67,9 @@ def header_of(line: str) -> Table | None:
 
 
 def _without_groups(names: list[str]) -> list[str]:
-    """Remove groups from the names of columns, as in `Box(P R mAP50) Mask(P R mAP50)`.
+    """Remove groups such as `Box` in `Box(P R mAP50) Mask(P R mAP50)` from the names of columns.
 
-    A repeated name is prefixed with the name of its group.
+    If a name occurs again in a later group, the group's name is put before it.
     """
     group, plain_names = "", list[str]()
     for name in names:
@@ -117,7 +117,7 @@ def _cells(line: str, table: Table) -> list[str] | None:
 
 
 def _aligned(line: str, table: Table) -> list[str] | None:
-    """Assign each cell to the column that it overlaps. A label may be to the left of all columns."""
+    """Assign each cell of a line to the column that it overlaps. There may be a label to the left of all columns."""
     cells = [""] * len(table.names)
     label = ""
     for match in _WIDE.finditer(line):
@@ -177,8 +177,8 @@ def is_box_row(line: str) -> bool:
 def read_boxed(line: str, table: Table | None, findings: LineFindings) -> str | None:
     """Read a row of a boxed table with two columns: a name and its value.
 
-    Return the heading that applies to the rows below, or None if the line is not a row. `findings` are those of the
-    whole box, because its rows belong together and the step may come last.
+    Return the heading that applies to the rows below, or None if the line is not a row. `findings` are the findings of
+    the whole box, because the step may come last.
     """
     cells = cells_of(line)
     group = table.group if table is not None else ""
@@ -205,7 +205,7 @@ def is_model_summary(line: str) -> bool:
     return len(cells_of(f"|{line}|") or ()) > 2 and bool(_MODEL_WORDS.intersection(name_words(line)))
 
 
-# ---- Tables whose rows are results ----
+# Tables whose rows are results
 
 
 FORM = "rows"
@@ -242,7 +242,7 @@ def _role(cell: str) -> str:
 
 
 def read_named_row(line: str, table: Table, findings: LineFindings) -> bool:
-    """Add the results of a row to the findings. The text in the first column applies until another text replaces it."""
+    """Add the results of a row to the findings. A text in the first column also applies to the rows below."""
     cells = _row_cells(line)
     if table.form != FORM or cells is None or len(cells) != len(table.names):
         return False
