@@ -52,12 +52,12 @@ class PreviewedJob(Struct, frozen=True):
     removed: bool
     """Whether the job would be removed from the list."""
     gpus: tuple[str, ...]
-    """The GPUs on which it would run next, or on which it is running."""
+    """The GPUs on which the job would run next, or on which it is running."""
     start: float | None
-    """When it would start, or None if that cannot be predicted."""
+    """When the job would start, or None if that cannot be predicted."""
     end: float | None
     why: str | None
-    """Why it would not start now."""
+    """Why the job would not start now."""
 
 
 class RefusedCommand(Struct, frozen=True):

@@ -31,7 +31,7 @@ LONGEST_REQUEST = 20.0
 WITHOUT_OWNER = 2.0
 """Seconds between requests for events while no scheduler runs. Each request briefly takes the session's lock."""
 SILENT = 5.0
-"""Seconds to wait for a silent owner before a read-only request is answered without it."""
+"""Seconds to wait for a silent owner before a read-only request is answered without the owner."""
 
 
 class Client:

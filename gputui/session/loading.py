@@ -473,7 +473,7 @@ def describe_reload(plan: ReloadPlan, limit: int, *, keep_gone: bool = False) ->
 class Reread(Struct, frozen=True):
     specs: tuple[JobSpec, ...]
     groups: frozenset[str]
-    """Groups of the files, both now and when they were loaded."""
+    """Groups of the files, both now and when the files were loaded."""
 
 
 def reread(records: Iterable[SourceRecord], environment: str = "") -> Reread:

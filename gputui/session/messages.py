@@ -201,7 +201,7 @@ class JobRow(RunShown, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     end: str | None = None
     """Why the job failed or was skipped."""
     silent_since: float | None = None
-    """Time since which a running job has printed nothing, or None if that is not unusually long."""
+    """The time since when a running job has printed nothing. None unless the silence is unusually long."""
     progress: float | None = None
     """Progress of the whole job, from 0 to 1."""
     note: str = ""
@@ -378,7 +378,7 @@ class LoggedEvent(Struct, frozen=True, omit_defaults=True, kw_only=True):
     final: bool | None = None
     """With `ended`: whether the job has ended, too. Otherwise it waits for another attempt."""
     group: str | None = None
-    """The group that was paused or resumed; left out if that applies to all jobs."""
+    """The group that was paused or resumed; left out if all jobs were paused or resumed."""
     jobs: tuple[JobId, ...] | None = None
     """The jobs that caused a pause."""
     slots: tuple[tuple[str, ...], ...] | None = None

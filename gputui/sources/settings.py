@@ -106,7 +106,7 @@ class Setting(Struct, frozen=True, kw_only=True):
     hint: str | None = None
     """Hint in a form, or None if forms omit the setting."""
     in_config: bool = False
-    """Whether `gputui.toml` may set it for all jobs."""
+    """Whether the setting can be made for all jobs in `gputui.toml`."""
     field: str = ""
 
     def of(self, value: Any) -> Any:

@@ -36,7 +36,9 @@ class Before(Enum):
     NOTHING = "nothing"
     """The directory does not exist."""
     BEGUN = "begun"
-    """gputui started a task there that has not succeeded (it may still be running). The session knows its state."""
+    """gputui started a task in the directory, and the task has not succeeded. The session knows whether
+    it is running.
+    """
     AT_WORK = "at work"
     """A task of this or another session is running in the directory now."""
     DONE = "done"

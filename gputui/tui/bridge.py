@@ -84,7 +84,7 @@ class Done(NamedTuple):
 
     commands: Sequence[UserCommand]
     undo: Undo | None
-    """The event that takes them back, or None if that is impossible."""
+    """The event that takes the commands back, or None if that is impossible."""
 
 
 class Bridge:

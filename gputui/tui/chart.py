@@ -18,7 +18,7 @@ AXIS, GRID, UPRIGHT = EMPTY - 1, EMPTY - 2, EMPTY - 3
 """Numbers used as the owners of the scales, the grid lines and the vertical line."""
 
 ChartPiece = tuple[str, int]
-"""The text of adjacent cells and the number of the curve that owns them, or EMPTY if they are empty."""
+"""The text of adjacent cells and the number of the curve that owns the cells, or EMPTY if the cells are empty."""
 
 
 class Canvas:
@@ -44,7 +44,7 @@ class Canvas:
         error = dx + dy
         columns, width, height, dots, owners = self.columns, self.width, self.height, self._dots, self._owners
         while True:
-            if 0 <= x0 < width and 0 <= y0 < height:  # as in `dot`, which would take three times as long
+            if 0 <= x0 < width and 0 <= y0 < height:  # does what `dot` does, in a third of the time
                 cell = y0 // DOWN * columns + x0 // ACROSS
                 dots[cell] |= _BITS[y0 % DOWN][x0 % ACROSS]
                 if owner < owners[cell]:

@@ -96,7 +96,7 @@ class MainScreen(Screen[None]):
         self.auto_summary: AutoSummary = AutoSummary(self)
         self.error_visit: ErrorVisit | None = None
         self.asks_which_gpus = False
-        """Whether to ask which GPUs to use when they are known, because no option specified them."""
+        """Whether to ask which GPUs to use as soon as the GPUs are known. This is done if no option specified them."""
         self.acts = {action.name: action.do for action in ACTIONS if action.do is not None}
         self._arranged: Arrangement | None = None
         self._top = self._banner_lines = 0

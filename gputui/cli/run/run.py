@@ -48,7 +48,7 @@ STREAM_EVERY = 0.1
 GATHER = 0.05
 """Seconds during which changes are collected before they are reported.
 
-Thus many quick jobs do not each wake this thread.
+Otherwise each of many quick jobs would wake this thread.
 """
 T = TypeVar("T")
 

@@ -78,7 +78,7 @@ class Recording:
         self._host_due = False
         """Whether the next reading of the attempts' CPU time and memory has been scheduled."""
         self._host_use: dict[Attempt, tuple[float, TreeUse]] = {}
-        """The last reading of each attempt and when it was made."""
+        """The last reading of each attempt, and its time."""
         self._host_figures: dict[Attempt, tuple[float, float]] = {}
         """The CPU use in percent of a core, and the memory in GiB."""
 

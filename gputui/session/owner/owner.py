@@ -358,7 +358,7 @@ class Owner:
         else:
             self._roll_back(before, sources)
         self._publish()
-        self._answer()  # after the snapshot, because a client reads it once it has the answer
+        self._answer()  # after the snapshot, which clients read once they have the answer
         self._set_wakeup()
 
     def ingest_pending(self) -> None:
@@ -507,7 +507,7 @@ class Owner:
                 self._fail()
             finally:
                 self._release_all()
-        except BaseException:  # not even enough memory to call it; waiting threads check whether this thread is alive
+        except BaseException:  # no memory even for this call; waiting threads check whether this thread is alive
             return
 
     def _work(self) -> None:

@@ -120,7 +120,7 @@ def open_session(paths: Paths, layout: Layout, *, made_directory: bool = False, 
             name = uuid.uuid4().hex if renamed else stored.uuid
             identity = replace(stored, world=world, directory=directory, uuid=name)
             rebooted = stored.world.boot != world.boot
-            if rebooted or happened is Since.COPY:  # the original continues, or the newest events were lost
+            if rebooted or happened is Since.COPY:  # the original continues its log, or the newest events were lost
                 identity = identity.with_new_event_log(store.event_numbers()[1] + 1)
             scheduler = _catch_up(paths, store, scheduler, identity, notices, rebooted=rebooted)
     except BaseException:

@@ -255,7 +255,7 @@ TAKEN_KEYS = (
     ("F2 F3", "in the sweep form, if it takes ^s or ^t"),
     (": name", "runs any action without its key"),
 )
-"""Other keys for those that some terminals take for themselves, such as ^p and F1 in VS Code."""
+"""Other keys in place of those that some terminals take for themselves, such as ^p and F1 in VS Code."""
 
 
 def show_help(main: MainScreen) -> None:

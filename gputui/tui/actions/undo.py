@@ -20,13 +20,15 @@ NOUNS: dict[type, str] = {
     events.Pause: "pause", events.Drain: "drain", events.Resume: "resume", events.SetSlots: "choice of GPUs",
     events.TryFirst: "order of reruns",
 }  # fmt: skip
-"""What a command is called. Of several commands sent at once, the first in this order gives them all their name."""
+"""The noun for each kind of command. If commands of several kinds were sent at once, the first kind in this order names
+them all.
+"""
 MOST_NAMED = 3
 
 
 def undo(main: MainScreen) -> None:
-    """Take back the last command. One that cannot be taken back is only named, so that the next key press takes back
-    the command before it.
+    """Take back the last command. If that is impossible, only say so; the next key press then takes back the command
+    before it.
     """
     if not main.bridge.done:
         main.say("nothing to undo")

@@ -16,7 +16,7 @@ from textual.widgets import Input, Static
 from .ask import Paged
 
 Topic = tuple[str, Sequence[tuple[str, str]]]
-"""A title, and keys with what they do."""
+"""A title, and keys with descriptions of what they do."""
 LEAST_COLUMN, GAP = 54, 2
 """Minimum width of a column, and the blanks between two columns."""
 KEY = 6

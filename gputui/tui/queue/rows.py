@@ -73,7 +73,9 @@ def comparable(value: Any) -> tuple[int, float, str]:
 
 
 LEAST_SHOWN, MOST_SHOWN = 3, 8
-"""Limits for the number of waiting jobs that are always shown, which is otherwise a quarter of the rows."""
+"""Limits of the number of waiting jobs that are always shown. Between these limits, the number is a quarter of the
+rows.
+"""
 LEAST_FOLDED = 2
 """Minimum number of rows that are folded. Folding fewer would be useless because the fold takes a line as well."""
 
@@ -139,7 +141,7 @@ class Filter:
         self.states: frozenset[StateName] | None = None
         """The states to show, or None for all states."""
         self.needles: list[tuple[str, bool]] = []
-        """The texts to search for, each with whether a job's text must contain it or must not contain it."""
+        """The texts to search for. The boolean is False if the text of a job must not contain the text."""
         self.pairs: list[tuple[SettingCondition, bool]] = []
         self.checks: list[Check] = []
         for word in written.lower().split():

@@ -53,7 +53,7 @@ class CellDiffApp(App[ReturnType]):
     """
 
     terminal: SafeDriver | None = None
-    """The driver, which sets this itself. None if the app runs on another driver, as in tests."""
+    """The driver, which sets this attribute itself. None if the app runs on another driver, as in tests."""
 
     def __init__(self, *, ansi_color: bool | None = None, cell_diff: bool = True) -> None:
         """Create the app. Without `cell_diff`, Textual's own display is used."""

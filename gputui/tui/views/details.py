@@ -90,7 +90,7 @@ class DetailsView(FullView):
         kept when the view goes to the next job.
         """
         self._compared: list[JobId] = []
-        """The jobs to which this one is compared."""
+        """The jobs to which this job is compared."""
         self._compared_for: tuple[JobId, str] | None = None
         """The job and the metric for which the jobs in `_compared` were chosen."""
         self._requested: object = None

@@ -55,7 +55,7 @@ class JobCurves:
     siblings: Mapping[JobId, Sequence[Point]]
     """The points of the main metric of other jobs."""
     best: JobId | None
-    """The best job of the session, if it is another one."""
+    """The best job of the session, or None if it is unknown or is this job."""
     now: float
     silent_since: float | None
 
