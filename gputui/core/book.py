@@ -198,7 +198,7 @@ class Book:
         self.keys: dict[str, JobId] = {}
         """The id of the job with each key, even if that job was removed."""
         self.revoked = set(revoked)
-        """Keys with which no job may be added any more."""
+        """Keys that were revoked. No job may be added with one of them."""
         self.unsaved_revoked: list[str] = []
         """Keys that were revoked since the last commit to the store, in the order in which they were revoked."""
         self.changed: set[JobId] = set()
@@ -280,7 +280,7 @@ class Book:
                 self.named.setdefault(job.spec.name, []).append(job.id)
 
     def put_all(self, jobs: Iterable[Job]) -> None:
-        """Replace jobs of which only times have changed, so that only the timers must be updated."""
+        """Replace jobs in which only times have changed, so that only the timers must be updated."""
         for job in jobs:
             self._replace(job)
             self.changed.add(job.id)

@@ -173,7 +173,7 @@ class Scope(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return replace(self, state=ScopeState.PAUSED, probe=None, probe_at=now, due=True)
 
     def halted(self, *, left: bool) -> Scope:
-        """Return the scope with no more probes until the user resumes. `left`: the user left the session on purpose."""
+        """Return the scope without probes until the user resumes. `left`: the user left the session on purpose."""
         assert self.cause is not None
         cause = replace(self.cause, left=True) if left else self.cause
         return replace(
@@ -385,7 +385,7 @@ def _doubled(wait: float | None) -> float | None:
 def _scope_of(scheduler: SchedulerState, groups: set[str]) -> str | None:
     """Return the group to pause, or None to pause all jobs.
 
-    Only a group is paused if all failures are in that group and jobs of other groups are waiting.
+    A single group is paused if all failures are in this group and jobs of other groups are waiting.
     """
     if len(groups) != 1:
         return None
@@ -452,7 +452,7 @@ def probe_ended(scheduler: SchedulerState, scope: Scope, event: AttemptEnded, no
         scheduler.breaker = scheduler.breaker.put(replace(scope.due_now(now), first=job.id))
         return
     end = job.attempts[-1].end
-    # If the probe ran out of GPU memory and will be retried alone, it is unknown whether the errors still occur.
+    # If the probe ran out of GPU memory and is retried alone, it is still unknown whether the other errors occur.
     retried_alone = job.after_oom is not None and job.after_oom.attempt == scope.probe.attempt
     if isinstance(end, Succeeded):
         scheduler.record_history(job.id, now, "probe succeeded: resuming", keep=True)

@@ -78,9 +78,9 @@ def stop(
 
 
 def withdrawals(scheduler: SchedulerState, jobs: Iterable[Job] | None = None) -> list[Instruction]:
-    """Return instructions to withdraw from a cluster's queue the jobs that may not start.
+    """Return instructions to withdraw jobs that may not start from a cluster's queue.
 
-    Users can edit these jobs once they are withdrawn.
+    Users can then edit these jobs.
     """
     if jobs is None:
         jobs = [scheduler.book[job_id] for job_id in sorted(scheduler.book.active)]
@@ -88,7 +88,7 @@ def withdrawals(scheduler: SchedulerState, jobs: Iterable[Job] | None = None) ->
 
 
 def _may_start(scheduler: SchedulerState, job: Job) -> bool:
-    """Return whether a submitted job may start: it is not about to be held, and it is the probe or not paused."""
+    """Return whether no hold or pause keeps a submitted job from starting. Pauses after errors do not affect probes."""
     if isinstance(job.state, states.Starting) and job.state.hold:
         return False
     is_paused = scheduler.breaker.scope_pausing(job.spec.group) is not None

@@ -299,7 +299,7 @@ class Silence(EngineReport, frozen=True):
     since: float | None
     """When the activity stopped, or None if the attempt is active again."""
     may_end: bool = False
-    """Whether the attempt may be stopped now. It may once its stack trace was saved, or if that is impossible."""
+    """Whether the attempt may be stopped now, because its stack trace was saved or cannot be saved."""
 
 
 class DevicesSeen(Struct, frozen=True):

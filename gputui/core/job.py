@@ -244,7 +244,7 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     key: str | None = None
     """The user's name for this piece of work. A session never contains two jobs with the same key."""
     terminal: Terminal | None = None
-    """The terminal of an interactive job. Its failures say nothing about other jobs, and it is never rerun."""
+    """The terminal of an interactive job, or None. Such a job is never rerun and its failures pause no other jobs."""
     snapshot: bool = False
     """Whether the job runs in a snapshot of the code, which is taken when the job is added."""
     code: CodeSnapshot | None = None
@@ -258,7 +258,7 @@ class Placed(Struct, frozen=True, omit_defaults=True):
     gpus: tuple[str, ...]
     """The devices as in CUDA_VISIBLE_DEVICES. On a cluster: `node:index`, known once the attempt has started."""
     since: float
-    """When the attempt was started or, while it is waiting in a cluster's queue, when it was submitted."""
+    """When the attempt was started. While it is waiting in a cluster's queue: when it was submitted."""
     environment: str
     shared: bool = False
     """Whether another job of the session ran at the same time on one of the attempt's devices."""
@@ -446,7 +446,7 @@ class Job(Struct, frozen=True, omit_defaults=True, gc=False):
     after: tuple[JobId, ...] = ()
     """The ids of the jobs named in `spec.after`."""
     issued: int = 0
-    """Number of the latest attempt, including attempts that were revoked before they ran."""
+    """The number of the latest attempt. Attempts that were revoked before they ran are also counted."""
     failures: int = 0
     """Number of failed attempts since the job was added or rerun. The limit on retries applies to this number."""
     attempts: tuple[Attempt, ...] = ()

@@ -21,7 +21,7 @@ Kind = tuple[Request, str]
 Head = tuple[Place, int, Kind | Scope]
 """An entry of a heap: the first job of one kind, or the due probe of a scope.
 
-The numbers are all different, so that the kinds and scopes after them are never compared.
+The number is different in each entry, so that kinds and scopes are never compared.
 """
 
 

@@ -70,10 +70,7 @@ def _move_before(scheduler: SchedulerState, job: Job, before: JobId | None, now:
 
 
 def _make_room(scheduler: SchedulerState, floor: float, first: Place) -> None:
-    """Make room between `floor` and `first` by moving `first` to a higher position.
-
-    As many of the jobs after `first` as needed are moved, too.
-    """
+    """Make room between `floor` and `first`: move `first`, and as many jobs after it as needed, to higher positions."""
     crowd = [first]
     step = 0.0
     while step < SMALLEST_STEP:

@@ -1,6 +1,6 @@
 """Results: the metrics that jobs print, how they are compared, and which job is the best.
 
-They do not influence scheduling.
+Results do not influence scheduling.
 """
 
 from __future__ import annotations
@@ -324,7 +324,7 @@ def _reversed(direction: Direction) -> Direction:
 
 MOST_POINTS = 200
 MOST_METRICS = 32
-"""Maximum number of metrics per attempt. When it is reached, a metric that was printed only once is dropped."""
+"""Maximum number of metrics per attempt. If there are more, a metric that was printed only once is dropped."""
 TREND = 8
 
 

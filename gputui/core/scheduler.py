@@ -78,7 +78,7 @@ ADVICE: dict[type, str] = {
 
 
 class Savepoint(Struct, frozen=True):
-    """The state before some commands. Handling it as an event takes the commands back if they could not be stored.
+    """The state before some commands. As an event, it takes the commands back because they could not be stored.
 
     Job ids and attempt numbers are not reused afterwards. Attempts that are being stopped still end.
     """
@@ -94,7 +94,7 @@ class Savepoint(Struct, frozen=True):
 
 
 class Undo(Struct, frozen=True):
-    """What some commands changed. Handling it as an event undoes this for all jobs that have not changed since."""
+    """What some commands changed. As an event, it undoes the commands for all jobs that have not changed since then."""
 
     before: dict[JobId, Job | None]
     """The changed jobs as they were before the commands, or None for jobs that the commands added."""
@@ -261,7 +261,7 @@ class Scheduler(SchedulerState):
         return PausedScope(**asdict(scope), job=job, at=at)
 
     def _step_clock(self, by: float) -> None:
-        """Shift all times after the wall clock was set by `by` seconds, so that durations do not change."""
+        """Shift all times by `by` seconds because the wall clock was set, so that durations do not change."""
         book = self.book
         living = (book[job_id] for job_id in (*book.active, *(place.job for place in book.line)))
         book.put_all([replace(job, state=state) for job in living if (state := _moved_by(job, by)) is not job.state])
@@ -337,7 +337,7 @@ class Scheduler(SchedulerState):
         self.settings = before.settings
         if self.board.slots != before.slots:
             self.board.replace(before.slots, these=True)
-        # Commands that only prevent starts stay in force: pauses, and commands that keep probes from starting.
+        # Commands that only keep jobs or probes from starting, such as pauses, are not taken back.
         stopped = [scope for scope in self.breaker.paused_scopes if scope.stopped]
         left = any(scope.cause is not None and scope.cause.left for scope in stopped)
         self.breaker = before.breaker

@@ -42,7 +42,7 @@ class Devices:
         self._facts = facts
 
     def reserve(self, job: JobId, request: Request, devices: Iterable[str]) -> None:
-        """Count the memory that a job requests as used from now on, even before the job has allocated it."""
+        """From now on, treat the memory that a job requests as used, even before the job has allocated it."""
         if request.memory is not None or request.memory_share is not None:
             for device in devices:
                 self._declared.setdefault(device, {})[job] = request
@@ -184,9 +184,9 @@ class Board:
         self._known |= {slot.id: slot for slot in leaving}
 
     def replace(self, wanted: Iterable[Slot], *, these: bool = False) -> None:
-        """Replace the slots. New slots with the same devices as old ones get their ids.
+        """Replace the slots. A new slot gets the id of an old slot with the same devices, if there is one.
 
-        If several old slots match, ids of busy ones are used first. With `these`, only ids in `wanted` are used again.
+        If several old slots match, busy slots are preferred. With `these`, only the ids in `wanted` are used again.
         """
         wanted = tuple(wanted)
         meant = {slot.id for slot in wanted} if these else set()

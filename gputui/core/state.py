@@ -68,11 +68,11 @@ class SchedulerState:
         self.next_position, self.clock = record.next_position, record.clock
         self.cpu_jobs_running = 0
         self.starts_again_at = float("-inf")
-        """When jobs may be started again after a start failed because of too few resources. Not stored."""
+        """When jobs may be started again after the machine had too few resources for a start. This is not stored."""
         self.stalled = ""
-        """Why the scheduler's process cannot start anything, or empty if it can. Not stored."""
+        """Why the scheduler's process cannot start anything, or empty if it can. This is not stored."""
         self.unavailable = ""
-        """Why the engine cannot start anything, or empty if it can. Not stored."""
+        """Why the engine cannot start anything, or empty if it can. This is not stored."""
         self.submitted: dict[JobId, Submitted] = {}
         """Jobs that wait in a cluster's own queue, with the reasons given by the cluster."""
         self.remarks: dict[JobId, str] = {}

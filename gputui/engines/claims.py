@@ -108,7 +108,7 @@ class Claims:
 
     @classmethod
     def of(cls, private: int) -> Claims:
-        """Return the claims in a private directory that is open. This works even if its path has changed."""
+        """Return the claims in the private directory with this descriptor, even if its path has changed."""
         return cls(f"/proc/self/fd/{private}/claims")
 
     def make_directory(self) -> None:

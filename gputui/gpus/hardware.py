@@ -39,7 +39,7 @@ class Hardware(Struct, frozen=True):
 def find_hardware() -> Hardware:
     """Find the GPUs through the kernel, or through NVML if the kernel shows none, as in WSL2.
 
-    Must not be called in an owner's thread because it may have to wait for NVML.
+    This must not be called in an owner's thread, because it may have to wait for NVML.
     """
     hardware = kernel_hardware()
     if hardware.gpus or not _library_present():

@@ -86,7 +86,7 @@ class LineIndex:
 
     @property
     def begin(self) -> int:
-        """The offset from which on lines have numbers."""
+        """The offset at which the known lines begin."""
         return self._begin
 
     @property

@@ -52,5 +52,5 @@ def _first_line(path: str) -> str:
 
 
 def collect_rarely() -> None:
-    """Make garbage collections rare. With a long queue they are slow, and they find nothing as there are no cycles."""
+    """Make garbage collections rare. They are slow with a long queue, and find nothing because there are no cycles."""
     gc.set_threshold(100_000)

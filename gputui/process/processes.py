@@ -104,7 +104,7 @@ class Stat(NamedTuple):
     worked: int = 0
     """CPU time in clock ticks, including the CPU time of children that have ended."""
     exiting: bool = False
-    """Whether the process is exiting. Signals then no longer have an effect."""
+    """Whether the process is exiting. If it is, signals no longer have an effect."""
     resident: int = 0
     """Resident memory in bytes."""
 

@@ -22,7 +22,7 @@ class Consumption(Struct, frozen=True):
 
     gpu_hours: float = 0.0
     kwh: float | None = None
-    """The energy of their GPUs, or None if no GPU reported its power."""
+    """The energy that the GPUs used, or None if no GPU reported its power."""
     is_estimated: bool = False
     """Whether the energy was calculated from power samples, or extrapolated to times without measurements."""
 

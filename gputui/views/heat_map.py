@@ -16,7 +16,7 @@ from .results_table import ParameterEffect, ResultsRow, ResultsTable, compared, 
 
 SHADES = 6
 MOST_PARAMETERS = 5
-"""Maximum number of parameters that are combined to pairs. Those with the largest effects are used."""
+"""Maximum number of parameters that are combined into pairs. Those with the largest effects are used."""
 
 
 class Axis(Struct, frozen=True):
@@ -76,7 +76,7 @@ def _heat_map(
     failed: Sequence[Mapping[str, str]],
     is_down: bool,
 ) -> HeatMap:
-    if len(second.values) > len(first.values):  # there is more room for rows
+    if len(second.values) > len(first.values):  # there is more room for rows than for columns
         first, second = second, first
     rows = Axis(first.name, first.title, tuple(effect.value for effect in first.values))
     values = [effect.value for effect in second.values]

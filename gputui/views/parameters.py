@@ -37,7 +37,7 @@ class Pattern:
         self._of_other_length = 0
         self._heads: dict[int, int] = {}
         self._tails: dict[int, int] = {}
-        """For each number of words, how many commands end with exactly that many words of the first command's end."""
+        """How many commands have exactly n words in common with the end of the first command, by n."""
 
     def learn(self, command: str) -> bool:
         """Add a command. Return whether names may have changed."""

@@ -45,7 +45,7 @@ _program = lru_cache(maxsize=4096)(program_of)
 
 
 class StepCurve:
-    """The finite values of a curve. For each step, there is one value: the last that was printed at this step."""
+    """The finite values of a curve, one for each step. If a step was printed several times, its last value counts."""
 
     __slots__ = ("steps", "values")
 

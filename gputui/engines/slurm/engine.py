@@ -39,7 +39,7 @@ from .supervisor import KILL_SIGNAL, KILLED, job_name, refusal_outcome, submit, 
 
 QUEUED = "being submitted to Slurm"
 SUSPEND_AT = (0.0, 2.0, 6.0)
-"""Delays in seconds after which a suspend or resume is sent. The first may come too early without an error."""
+"""Delays in seconds after which a suspend or resume is sent. Slurm reports no error if it comes too early."""
 KILL_AFTER = 4.0
 """Seconds that a supervisor gets to kill its process tree."""
 AGAIN_AFTER = 6.0
@@ -155,7 +155,7 @@ class BatchAttempt(Struct, eq=False):
     def see_row(self, row: SlurmJob | None, asked_at: float) -> None:
         """Update the attempt from a row of Slurm's queue.
 
-        Once the start has been seen, a row that says that the attempt is waiting is ignored if it was requested before.
+        After the start has been seen, a row that was requested earlier is ignored if it shows the attempt as waiting.
         """
         if row is not None and row.phase is Phase.WAITING and self.begun is not None and asked_at < self.begun_seen_at:
             return

@@ -34,7 +34,7 @@ _LAST_WRITE_PATIENCE = 1.0
 
 
 class OpenedDriver(Struct, frozen=True):
-    """A driver that has been opened, by the thread for opening it."""
+    """A driver that was opened successfully. Created in the thread that opens the driver."""
 
     workers: list[Worker]
     version: str | None

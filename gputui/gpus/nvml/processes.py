@@ -160,7 +160,7 @@ class UserNames:
 class ProcessTable:
     """Caches facts about processes, because they do not change and command lines can be slow to read. Thread-safe.
 
-    psutil is not used because it would double the sampler's start-up time and take fifteen times as long to read.
+    psutil is not used, because it would double the sampler's start-up time and take fifteen times as long for a read.
     """
 
     def __init__(self, users: UserNames | None = None, *, foreign: bool = False) -> None:

@@ -62,7 +62,7 @@ class _Frame(NamedTuple):
     line: str
     where: str
     source: tuple[str, ...]
-    """The statement, and the lines below it that mark a part of it."""
+    """The statement, and the lines below it with marks such as `^^^^`."""
 
 
 def excerpt(out_path: str, err_path: str | None, message: str, cwd: str = "") -> Excerpt:

@@ -211,7 +211,7 @@ _TALLEST_BOX = 40
 
 
 def last_words(lines: list[CleanLine], meant_for_errors: bool, claimed: frozenset[int]) -> str | None:
-    """Return the last line if it is a sentence. If it is not from ERR, it must also contain words such as `cannot`."""
+    """Return the last line if it is a sentence. In OUT, it must also contain a word such as `cannot` or `stopped`."""
     if said := _between_rules(lines):
         return said
     for index in range(len(lines) - 1, -1, -1):

@@ -161,7 +161,7 @@ class Frames:
     def feed(self, data: bytes, most: int, always: bytes) -> list[str]:
         """Return at most `most` of the lines that the data completes.
 
-        Lines that contain the mark `always` are all returned, and do not count.
+        All lines that contain the mark `always` are returned. They do not count towards `most`.
         """
         pieces = _ENDS.split(self.rest + data)
         self.rest = pieces.pop()
