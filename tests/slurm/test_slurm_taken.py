@@ -15,9 +15,12 @@ from support.slurm import SCAVENGE, URGENT, Cluster
 from support.waiting import until
 
 from gputui.core.events import Exited, NodeFailed, Outcome, Remark, Vanished
+from gputui.core.slots import NodeState
 from gputui.engines.claims import BatchStarted, Claims
 from gputui.engines.protocol import ClusterOptions
 from gputui.engines.slurm import engine as slurm_engine
+from gputui.engines.slurm.ends import judge_without_record
+from gputui.engines.slurm.parse import SlurmEnd, SlurmNode
 from gputui.process import processes
 
 FOREVER = "echo $$ >ready; exec sleep 600"
@@ -92,6 +95,13 @@ def test_the_next_owner_cancels_a_job_requeued_in_slurm_too(machine: SlurmMachin
     machine.recover()
     assert "requeued in Slurm by the admin or by Slurm itself, then canceled there" in words(machine.end_of())
     assert "JobState=CANCELLED" in slurm_says(slurm, begun(machine).slurm_job)
+
+
+def test_a_requeued_job_without_an_exit_record_has_ended_only_if_its_node_is_known() -> None:
+    end = SlurmEnd(id="7", state="CANCELLED", code=0, signal=15)
+    node = SlurmNode(name="n1", state=NodeState.UP, said="IDLE")
+    assert isinstance(judge_without_record(end, "n1", node, requeued=True).outcome, NodeFailed)
+    assert isinstance(judge_without_record(end, "n1", None, requeued=True).outcome, Vanished)
 
 
 def test_a_responding_node_that_is_set_down_ends_the_job(machine: SlurmMachine, slurm: Cluster) -> None:

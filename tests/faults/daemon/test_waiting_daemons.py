@@ -12,8 +12,10 @@ from support.waiting import until
 
 from gputui.process import processes
 from gputui.process.directories import DirectoryId
+from gputui.session import lock as locks
 from gputui.session.event_loop import Callback, Loop, Timer
 from gputui.session.lock import OwnerKind
+from gputui.session.ownership import acquisition
 from gputui.session.ownership import daemon as daemons
 from gputui.session.session_dir import Journal, Paths
 
@@ -59,6 +61,17 @@ def test_a_dead_waiting_daemon_is_replaced_by_one_other(with_daemon: Home) -> No
         assert len(with_daemon.waiters()) == 1
     log = (with_daemon.private / "scheduler.log").read_text()
     assert log.count("standby daemon died; starting another") == 3
+
+
+def test_during_a_hand_over_no_daemon_sees_a_settled_owner(with_daemon: Home) -> None:
+    """Otherwise the next owner's daemon would exit, and nobody would take over if that owner died now."""
+    paths = Paths(str(with_daemon.root))
+    lock = acquisition._ask_for_lock(paths, force=False)
+    assert lock is not None
+    holder = locks.holder(paths)
+    assert holder is not None
+    assert holder.kind is OwnerKind.CLIENT
+    lock.release()
 
 
 def test_with_no_daemon_none_is_started(home: Home) -> None:

@@ -55,11 +55,20 @@ def test_jobs_that_ask_for_no_gpu_run_beside_the_slots_up_to_their_limit() -> No
         ([spec(gpus=2), spec()], 299, [3]),
         ([spec(gpus=2), spec()], 300, []),
         ([spec(gpus=9), spec(gpus=2), spec()], 300, []),
+        ([spec(gpus=2), spec(gpus=9), spec()], 300, []),
         ([spec(gpus=3), spec(devices=("7",)), spec()], 1000, [4]),
         ([spec(devices=("1",)), spec()], 1000, [3]),
         ([spec(gpus=2), spec(gpus=0)], 1000, [3]),
     ],
-    ids=["before its patience", "after", "behind one that can never run", "can never run", "another GPU", "a CPU job"],
+    ids=[
+        "before its patience",
+        "after",
+        "behind one that can never run",
+        "before one that can never run",
+        "can never run",
+        "another GPU",
+        "a CPU job",
+    ],
 )
 def test_slots_are_reserved_for_the_first_job_after_its_patience(
     waiting: list[JobSpec], seconds: float, started: list[JobId]
@@ -348,6 +357,11 @@ def test_as_few_jobs_as_needed_are_preempted() -> None:
     jobs = run_each(world, *(spec(checkpoint=True) for _ in range(4)))
     world.add(urgent(devices=("1",)))
     assert preempted(world) == [jobs[1]], "the younger ones hold other cards"
+    world = World("0 0 0")
+    sees(world, gpu0=card(total=55))
+    jobs = run_each(world, *(replace(hungry(memory * GB), checkpoint=True) for memory in (30, 10, 10)))
+    world.add(replace(hungry(40 * GB), preempt=True, priority=90))
+    assert sorted(preempted(world)) == [jobs[0], jobs[2]], "of two that are alike the younger one"
 
 
 def test_several_urgent_jobs_preempt_different_jobs() -> None:

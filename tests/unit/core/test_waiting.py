@@ -74,6 +74,17 @@ def test_cpu_jobs_wait_for_each_other_only() -> None:
     assert world.why(7) == "1 job ahead of it"
 
 
+def test_a_job_beyond_its_budget_is_not_ahead_of_others() -> None:
+    world = World("0")
+    world.add(*[spec(group="sweep", gpus=1, budget=50.0)] * 2, *[spec(group="other")] * 2)
+    assert world.start() == [0]
+    world.now += 60
+    world.end(0)
+    assert world.start() == [2]
+    assert world.why(1) == "group sweep has used its budget: 0.0167 of 0.0139 GPU-hours"
+    assert world.why(3) == "waiting for a GPU: 0 busy"
+
+
 def test_a_waiting_job_says_what_stops_the_scheduler() -> None:
     world = World("0 1")
     world.add_many(3)

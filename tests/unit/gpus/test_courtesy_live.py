@@ -15,10 +15,14 @@ from typing import Any
 
 import pytest
 from support.machines import CONDA, python_path
-from support.sessions import Home
+from support.sessions import Home, add, ended, owned, spec
 from support.waiting import until
 
+from gputui.core.events import Kill
+from gputui.core.slots import DeviceKind, Slot
 from gputui.gpus.leases import Leases
+from gputui.session.errors import CommitFailed, StoreTrouble
+from gputui.session.messages import Commands
 
 IDLE: dict[str, Any] = {"mem_used": "1G"}
 Start = Callable[..., subprocess.Popen[str]]
@@ -262,3 +266,28 @@ def test_a_hung_job_is_requeued_and_its_hook_runs(nvml: Any, run: Start, tmp_pat
     assert (tmp_path / "hung").read_text().startswith("0 silent 0:02")
     (first,) = asked(out, "show", job=0)["attempts"]
     assert (first["state"], first["message"]) == ("timed_out", "no activity for 2 s, stopped")
+
+
+def test_a_start_that_cannot_be_saved_keeps_no_lease(
+    nvml: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: object) -> None:
+        raise StoreTrouble("cannot write the queue: database or disk is full")
+
+    nvml.set([IDLE])
+    for name, value in nvml.environment.items():
+        monkeypatch.setenv(name, value)
+    with owned(tmp_path / "s", (Slot(0, ("0",), DeviceKind.GPU),)) as owner:
+        until(lambda: owner.devices.sample is not None and owner.devices.sample.complete, "the GPU is known")
+        key = owner.devices.sample.devices[0].key  # type: ignore[union-attr]
+        other_session = Leases("other", nvml.environment["GPUTUI_LEASES"])
+        with monkeypatch.context() as disk:
+            disk.setattr(owner.store, "commit", full)
+            with pytest.raises(CommitFailed):
+                add(owner, spec("exec sleep 600"))
+            assert other_session.others(key) == []
+        until(lambda: owner.snapshot.trouble is None, "the queue is writable again")
+        [job] = add(owner, spec("exec sleep 600"))
+        until(lambda: len(other_session.others(key)) == 1, "a job that starts has a lease")
+        owner.do(Commands((Kill(job=job, now=True),))).result(60)
+        ended(owner, job)

@@ -252,6 +252,14 @@ def test_chunks_and_resumed_readers_change_nothing(sample: Sample, cuts: list[in
     assert reader.progress == whole.progress
 
 
+@pytest.mark.parametrize("cut", [0, 8])
+def test_a_line_whose_beginning_was_not_read_is_skipped(cut: int) -> None:
+    reader, raw = MetricReader(), b"oss=0.7 acc=0.15\nval_loss=0.2\n"
+    reader.gap()
+    readings = reader.feed(raw[:cut]) + reader.feed(raw[cut:])
+    assert [(reading.name, reading.value) for reading in readings] == [("val_loss", 0.2)]
+
+
 @given(st.one_of(st.binary(max_size=400), st.text("los=: 0.1/%|[]{}'\",\r\n\t-()nae", max_size=300).map(str.encode)))
 def test_anything_may_be_printed(printed: bytes) -> None:
     reader = MetricReader()

@@ -139,6 +139,22 @@ def test_what_an_earlier_owner_was_stopping_may_have_been_signalled(machine: Mac
     assert ended_by_itself(machine) is not stopping
 
 
+@pytest.mark.parametrize("order", ["terminate", "suspend", "resume"])
+def test_no_later_order_replaces_a_kill(machine: Machine, monkeypatch: pytest.MonkeyPatch, order: str) -> None:
+    machine.start("trap '' TERM; echo $$ >ready; while :; do sleep 0.05; done")
+    machine.pid_in("ready")
+    carry_out, carried_out = rounds.signal_once, list[object]()
+
+    def first_in_vain(*arguments: object) -> rounds.Round | None:
+        carried_out.append(arguments[0])
+        return carry_out(*arguments) if len(carried_out) > 1 else rounds.Round(1)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rounds, "signal_once", first_in_vain)
+    machine.order("kill")
+    machine.order(order)
+    assert machine.end_of() == Exited(137)
+
+
 def test_a_fork_storm_loses(machine: Machine) -> None:
     storm = "while :; do setsid sleep 60 & done"
     machine.start(f"for i in 1 2 3; do ({storm}) & setsid bash -c '{storm}' & done; echo $$ >ready; {storm}")
