@@ -79,7 +79,7 @@ class OnOom(StrEnum):
     """What to do with a job that ran out of GPU memory."""
 
     ALONE = "alone"
-    """Retry once with no other jobs on the job's GPU. If there were no other jobs, do not retry."""
+    """Retry once with no other jobs on the job's GPU, if the job shared its GPU."""
     BIGGER = "bigger"
     """Retry once on a GPU with more memory. If there is none, retry as with `ALONE`."""
     FAIL = "fail"

@@ -86,7 +86,7 @@ class Survivor(Struct, frozen=True, kw_only=True):
     out: str
     engine: EngineName = EngineName.LOCAL
     stopping: bool = False
-    """Whether an earlier owner was stopping the attempt and may have signalled it."""
+    """Whether an earlier owner was stopping the attempt and may have signaled it."""
 
 
 class Engine(Protocol):
@@ -118,7 +118,7 @@ class Engine(Protocol):
         """Remove the claim of an attempt after its end has been stored."""
 
     def gc(self, *, all_dead: bool) -> None:
-        """Remove claims that are not needed after `recover`. `all_dead`: no process of their attempts can be alive."""
+        """Remove unneeded claims. Called after `recover`. `all_dead`: no process of their attempts can be alive."""
 
     def kill_leftovers(self, job: JobId, attempt: int) -> None:
         """Kill the processes that an ended attempt left behind."""

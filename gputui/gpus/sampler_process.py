@@ -96,7 +96,7 @@ class Child:
 
 
 _SILENCE = 5.0
-"""Seconds without a sample (at least five intervals) after which the process is replaced. Hung devices do not count."""
+"""Seconds (or five intervals, if longer) without a sample after which the process is replaced."""
 _START_SILENCE = 15.0
 _FIRST_DELAY, _LONGEST_DELAY = 0.5, 60.0
 _STEADY = 30.0

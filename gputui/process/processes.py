@@ -36,7 +36,7 @@ def available() -> bool:
 
 
 def open_process(pid: int) -> int:
-    """Return a descriptor that becomes readable when the process ends. Raise ProcessLookupError if it has ended."""
+    """Return a descriptor that becomes readable when a process ends. Raise ProcessLookupError if it does not exist."""
     if native_open is not None:
         return native_open(pid)
     return _syscall(OPEN_SYSCALL, pid, 0)

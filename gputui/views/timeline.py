@@ -277,8 +277,8 @@ def running(snapshot: Snapshot) -> Iterator[tuple[SlotPlace, Bar]]:
 def find_run(timeline: Timeline, snapshot: Snapshot, wanted: JobId | None) -> tuple[SlotPlace, Bar] | None:
     """Return the place and bar of a job that is running, or of its last attempt.
 
-    If the job never ran, return the place and bar of another running attempt, or else of the newest attempt. Return
-    None if there are no attempts.
+    If there is no such attempt, return the place and bar of another running attempt, or else of the newest attempt.
+    Return None if there are no attempts.
     """
     active = dict(running(snapshot))
     for place, bar in active.items():

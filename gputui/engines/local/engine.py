@@ -188,7 +188,7 @@ class LocalEngine(claims.ClaimedAttempts):
             case Decision.RETRY:
                 self._retry_later(survivor, wait)
             case _ if survivor.since is not Since.NOTHING:
-                # Pids of another boot or namespace are not valid here, so no process is signalled.
+                # Pids of another boot or namespace are not valid here, so no process is signaled.
                 self._end(survivor, events.Vanished(LEFT_BEHIND[survivor.since]))
             case _:
                 self._end_as_lost(survivor, claim.pid if isinstance(claim, claims.Claimed) else None)

@@ -70,7 +70,7 @@ def _remove_own_logs(out: str, err: str | None, begun: int) -> bool:
 
 
 def _explained(error: OSError, arguments: Sequence[str], out: str) -> NoRoom | NotStarted:
-    """Find out which step failed. The child returns only an errno, whichever step failed before exec."""
+    """Return why a start failed. The child only returns an errno, which does not say which step failed."""
     directory = os.path.dirname(out)
     if error.errno in _MACHINE_TROUBLE:
         return NoRoom(f"cannot start it now: {error.strerror or error}")

@@ -60,7 +60,7 @@ class LiveAttempt(Struct, eq=False):
     """Whether the command may have received SIGTERM or SIGKILL from gputui."""
 
     def note_signal(self) -> None:
-        """Note that the command is about to be signalled. Called in any thread just before the signal is sent."""
+        """Note that the command is about to be signaled. Called in any thread just before the signal is sent."""
         self.signalled = True
 
 
@@ -81,7 +81,7 @@ class Round(NamedTuple):
     left: tuple[SurvivingProcess, ...] = ()
     """Descriptions of the processes that are left after a kill."""
     forbidden: bool = False
-    """Whether all remaining processes belong to other users and cannot be signalled."""
+    """Whether all remaining processes belong to other users and cannot be signaled."""
 
 
 def signal_once(
@@ -134,7 +134,7 @@ def _kill(marks: AttemptMarks, reached: Callable[[], None] | None) -> Round:
 
 
 def _kill_once(marks: AttemptMarks, reached: Callable[[], None] | None) -> tuple[Members, set[int]]:
-    """Kill the processes once. Return the processes that were found, and the pids of those that cannot be signalled."""
+    """Kill the processes once. Return the processes that were found, and the pids of those that cannot be signaled."""
     forbidden: set[int] = set()
 
     def kill(pid: int, stat: Stat) -> None:

@@ -181,6 +181,6 @@ class SlurmCommands:
 
 
 def command_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which Slurm's commands obey no variables, print times in seconds, and speak English."""
+    """Return an environment in which Slurm's commands obey no variables and print English text and times in seconds."""
     harmless = {key: value for key, value in environment.items() if key in _KEPT or not key.startswith(_STEERING)}
     return {**harmless, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C"}

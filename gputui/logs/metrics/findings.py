@@ -274,7 +274,7 @@ class NamedNumber:
     whole: bool = False
     """Whether the number was printed without a decimal point.
 
-    Such a number counts as a count if its name is unknown.
+    If its name is unknown, such a number is taken for a count.
     """
     phase: str | None = None
     unit: str = ""
