@@ -194,7 +194,7 @@ def _answer(summary: Summary, jobs: list[ListedJob]) -> dict[str, str]:
         good, bad = by_median[0], by_median[-1]
         more.append(
             f" {effect.title}={good.value} is {format_result(abs(good.median - bad.median), table)} better than"
-            f" {bad.value} (medians of {good.count} and {bad.count} jobs)."
+            f" {bad.value} (medians, n = {good.count} and {bad.count})."
         )
     for group in summary.failures[:2]:
         common = f", all {group.common.parameters_text}" if group.common.parameters_text else ""
