@@ -16,12 +16,18 @@ from gputui.cli.parser import Options, Parser
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
+    from mcp.server.mcpserver.context import Context
+    from mcp.server.mcpserver.tools import Tool
+    from mcp_types import CallToolResult, InputRequiredResult
+    from pydantic import ValidationError
 
 INSTRUCTIONS = (
     "gputui queues shell commands on the GPUs of this machine. Add jobs with a key, so that repeating a call adds no "
     "second job; then call wait with a timeout instead of polling, and read results. failures groups failed jobs by "
     "error. Jobs keep running when this server ends."
 )
+JobWord = int | str
+"""The id or name of a job. Agents pass an id as a number or as text."""
 MOST_LINES = 500
 JOB_FIELDS = ("id", "name", "state", "group", "params", "exit_code", "signal", "why", "end", "progress", "eta", "gpus")
 """The fields of a job in the answer of the tool `status`. The tool `job` returns all of them."""
@@ -52,9 +58,24 @@ def work(options: Options) -> int:
 def server(session: str | None, *, read_only: bool) -> MCPServer:
     """Return a server for the session in a directory, or else for the one that gputui finds."""
     from mcp.server import MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError
+    from mcp.server.mcpserver.tools import Tool
     from mcp_types import ToolAnnotations
+    from pydantic import ValidationError
 
-    served = MCPServer("gputui", version=__version__, instructions=INSTRUCTIONS, log_level="ERROR")
+    class Server(MCPServer):
+        """Reports invalid arguments in one sentence instead of pydantic's list."""
+
+        async def call_tool(
+            self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+        ) -> CallToolResult | InputRequiredResult:
+            try:
+                return await super().call_tool(name, arguments, context)
+            except ToolError as error:
+                if isinstance(error.__cause__, ValidationError):
+                    raise ToolError(f"{name}: {_describe(error.__cause__)}") from None
+                raise
+
     tools = Tools(session)
     looks = ToolAnnotations(read_only_hint=True)
     adds = ToolAnnotations(read_only_hint=False, destructive_hint=False)
@@ -64,13 +85,38 @@ def server(session: str | None, *, read_only: bool) -> MCPServer:
         (looks, [tools.preview_sweep]),
     ]
     if not read_only:
-        offered += [(adds, [tools.add, tools.sweep, tools.rerun]), (ends, [tools.kill])]
-    for hints, functions in offered:
-        for function in functions:
-            served.tool(annotations=hints)(function)
+        offered += [(adds, [tools.add, tools.sweep, tools.rerun, tools.resume]), (ends, [tools.kill, tools.requeue])]
+    served = Server(
+        "gputui",
+        version=__version__,
+        instructions=INSTRUCTIONS,
+        log_level="ERROR",
+        tools=[
+            _without_extra_arguments(Tool.from_function(function, annotations=hints))
+            for hints, functions in offered
+            for function in functions
+        ],
+    )
     served.resource("gputui://results", mime_type="text/csv")(tools.results_table)
     served.resource("gputui://jobs/{job}/log", mime_type="text/plain")(tools.log_text)
     return served
+
+
+def _without_extra_arguments(tool: Tool) -> Tool:
+    """Make a tool refuse arguments that it does not have. The SDK ignores them."""
+    arguments = tool.fn_metadata.arg_model
+    arguments.model_config["extra"] = "forbid"
+    arguments.model_rebuild(force=True)
+    tool.parameters = arguments.model_json_schema(by_alias=True)
+    return tool
+
+
+def _describe(invalid: ValidationError) -> str:
+    """Return one sentence about the first invalid argument."""
+    first = invalid.errors(include_url=False)[0]
+    if first["type"] == "extra_forbidden":
+        return f"no such argument: {first['loc'][0]!r}; nothing was done"
+    return f"invalid argument {first['loc'][0]!r}: {first['msg'][:1].lower()}{first['msg'][1:]}"
 
 
 class Tools:
@@ -85,19 +131,21 @@ class Tools:
         `states` selects jobs: waiting, active, failed, ended, or a state such as running. The answer has at most
         `most_jobs` jobs; `omitted` is the number of the others.
         """
+        _check("most_jobs", most_jobs, 0, None)
         answer = await self._ask("ls", *_flags("--state", states or []), *_flags("--group", [group] if group else []))
         jobs = answer["jobs"]
         shown = [{key: job[key] for key in JOB_FIELDS if job.get(key) not in (None, "")} for job in jobs[:most_jobs]]
         return {**answer, "jobs": shown, "omitted": len(jobs) - len(shown)}
 
-    async def job(self, job: str) -> dict[str, Any]:
+    async def job(self, job: JobWord) -> dict[str, Any]:
         """Show one job: settings, attempts, results, files and history. `job` is an id or a name."""
         return await self._ask("show", *_operands(job))
 
-    async def logs(self, job: str, lines: int = 50, stderr: bool = False, attempt: int = 0) -> str:
+    async def logs(self, job: JobWord, lines: int = 50, stderr: bool = False, attempt: int = 0) -> str:
         """Return the last lines of a job's output (at most 500). `attempt` 0 is the newest attempt."""
+        _check("lines", lines, 1, MOST_LINES)
         flags = ["--err"] * stderr + ["--attempt", str(attempt)] * bool(attempt)
-        return await self._run("logs", *_operands(job), "-n", str(max(1, min(lines, MOST_LINES))), *flags)
+        return await self._run("logs", *_operands(job), "-n", str(lines), *flags)
 
     async def results(self, metric: str = "", top: int = 20) -> dict[str, Any]:
         """Return the metrics that jobs printed, best first, beside the parameters that differ.
@@ -116,7 +164,7 @@ class Tools:
         return await self._ask("gpus")
 
     async def wait(
-        self, jobs: list[str] | None = None, any_of_them: bool = False, since: str = "", timeout_seconds: int = 600
+        self, jobs: list[JobWord] | None = None, any_of_them: bool = False, since: str = "", timeout_seconds: int = 600
     ) -> dict[str, Any]:
         """Wait until jobs have ended (all jobs of the session if none are named), without polling.
 
@@ -140,23 +188,28 @@ class Tools:
         name: str = "",
         cwd: str = "",
         group: str = "",
-        gpus: int = 1,
+        gpus: int | None = None,
         memory: str = "",
-        priority: int = 30,
-        after: list[str] | None = None,
-        retries: int = 0,
+        priority: int | None = None,
+        after: list[JobWord] | None = None,
+        retries: int | None = None,
         timeout: str = "",
+        budget: str = "",
+        on_oom: str = "",
+        metric: str = "",
     ) -> dict[str, Any]:
         """Add a shell command to the queue and return its id.
 
         With a `key` the call can be repeated: the same key always gives the same job, with `created` false the second
         time. `memory` is GPU memory such as 20G, `timeout` a duration such as 2h, `after` ids or names of jobs that
-        must succeed first. `gpus` 0 is a job that needs no GPU.
+        must succeed first. `gpus` 0 is a job that needs no GPU. `budget` such as `20 gpu-h` limits the GPU time of the
+        group, `on_oom` is alone, bigger or fail, and `metric` is what to compare jobs by, such as `val_acc max`.
         """
         chosen = {"key": key, "name": name, "cwd": cwd, "group": group, "memory": memory, "timeout": timeout}
-        chosen |= {"after": ",".join(after or []), "gpus": str(gpus) if gpus != 1 else ""}
-        chosen |= {"priority": str(priority) if priority != 30 else "", "retries": str(retries) if retries else ""}
-        flags = [word for flag, value in chosen.items() if value for word in (f"--{flag}", value)]
+        chosen |= {"budget": budget, "on-oom": on_oom, "metric": metric, "after": ",".join(map(str, after or []))}
+        numbers = {"gpus": gpus, "priority": priority, "retries": retries}
+        chosen |= {flag: str(number) for flag, number in numbers.items() if number is not None}
+        flags = [f"--{flag}={value}" for flag, value in chosen.items() if value]
         return await self._ask("add", *flags, words=["--", command])
 
     async def sweep(
@@ -169,7 +222,7 @@ class Tools:
         flags = ["--add", *_flags("--key", [key] if key else [])]
         return await self._ask("sweep", *_sweep(pattern, parameters, samples, seed), *flags)
 
-    async def rerun(self, jobs: list[str] | None = None, all_at_once: bool = False) -> dict[str, Any]:
+    async def rerun(self, jobs: list[JobWord] | None = None, all_at_once: bool = False) -> dict[str, Any]:
         """Run ended jobs again, by default all that failed. One runs first, the others when it succeeds.
 
         To run a changed command, add it as a new job instead.
@@ -177,9 +230,17 @@ class Tools:
         chosen = _operands(*jobs) if jobs else ["--all-failed"]
         return await self._ask("rerun", *chosen, *["--all-at-once"] * all_at_once, "-y")
 
-    async def kill(self, jobs: list[str], now: bool = False) -> dict[str, Any]:
+    async def kill(self, jobs: list[JobWord], now: bool = False) -> dict[str, Any]:
         """Stop jobs for good: SIGTERM, and SIGKILL after the grace period or at once. Waiting jobs will not start."""
         return await self._ask("kill", *_operands(*jobs), *["--now"] * now, "-y")
+
+    async def requeue(self, jobs: list[JobWord]) -> dict[str, Any]:
+        """Stop running jobs gracefully and put them back in the queue, with the same checkpoint directory."""
+        return await self._ask("requeue", *_operands(*jobs), "-y")
+
+    async def resume(self) -> dict[str, Any]:
+        """Start jobs again, whatever paused them. Fix the cause first."""
+        return await self._ask("resume")
 
     async def results_table(self) -> str:
         """All results as CSV, one row per job."""
@@ -213,15 +274,24 @@ def _flags(flag: str, values: list[str]) -> list[str]:
     return [word for value in values for word in (flag, value)]
 
 
-def _operands(*values: str) -> list[str]:
+def _check(argument: str, value: int, lowest: int, highest: int | None) -> None:
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    if value < lowest or (highest is not None and value > highest):
+        limits = f"{lowest} or more" if highest is None else f"{lowest} to {highest}"
+        raise ToolError(f"invalid argument {argument!r}: {value}; use {limits}")
+
+
+def _operands(*given: JobWord) -> list[str]:
     """Return words for the command line. Raise ToolError if one of them is an option. Negative numbers
     are not options.
     """
     from mcp.server.mcpserver.exceptions import ToolError
 
+    values = list(map(str, given))
     if option := next((value for value in values if value[:1] == "-" and not value[1:2].isdecimal()), None):
         raise ToolError(f"{option!r} is an option; use ids, ranges such as 3-9, names or values")
-    return list(values)
+    return values
 
 
 def _sweep(pattern: str, parameters: dict[str, list[str]], samples: int, seed: int) -> list[str]:

@@ -15,7 +15,7 @@ from mcp_types import CallToolResult, TextContent, TextResourceContents
 from support.sessions import Home
 
 LOOKING = {"status", "job", "logs", "results", "failures", "gpus", "wait", "preview_sweep"}
-CHANGING = {"add", "sweep", "rerun", "kill"}
+CHANGING = {"add", "sweep", "rerun", "resume", "kill", "requeue"}
 
 
 class Agent:
@@ -124,6 +124,67 @@ def test_what_is_wrong_is_an_error_with_a_hint_and_changes_nothing(home: Home) -
     with_agent(home, use)
 
 
+def test_every_tool_refuses_unknown_and_invalid_arguments_in_one_sentence(home: Home) -> None:
+    home.begin("true")
+    valid = {"string": "x", "array": ["x"], "object": {}, "integer": 1, "boolean": True}
+
+    async def use(agent: Agent) -> None:
+        tools = (await agent.client.list_tools()).tools
+        assert {tool.name for tool in tools} == LOOKING | CHANGING
+        for tool in tools:
+            assert tool.input_schema["additionalProperties"] is False
+            fields = tool.input_schema["properties"]
+            needed = {name: valid.get(fields[name].get("type"), 0) for name in tool.input_schema.get("required", [])}
+            error = await agent.error(tool.name, **needed, keys="same")
+            assert error == f"{tool.name}: no such argument: 'keys'; nothing was done"
+            for name in fields:
+                error = await agent.error(tool.name, **needed | {name: {"wrong": [1]} if name != "parameters" else 1})
+                assert error.startswith(f"{tool.name}: invalid argument '{name}': ")
+                assert "\n" not in error
+                assert "http" not in error
+        for lines in (-3, 0, 501):
+            assert "use 1 to 500" in await agent.error("logs", job=0, lines=lines)
+        assert "use 0 or more" in await agent.error("status", most_jobs=-1)
+        assert len((await agent.call("status"))["jobs"]) == 1
+
+    with_agent(home, use)
+
+
+def test_a_job_id_may_be_a_number_or_text_wherever_a_job_is_named(home: Home) -> None:
+    home.begin("exec sleep 600")
+
+    async def use(agent: Agent) -> None:
+        for first in (0, "0"):
+            assert (await agent.call("job", job=first))["id"] == 0
+            assert "no output from #0 yet" in await agent.error("logs", job=first)
+            (job,) = (await agent.call("add", command="true", after=[first]))["jobs"]
+            assert "#0" in json.dumps((await agent.call("status"))["jobs"][job["id"]])
+        assert (await agent.call("wait", jobs=[0], timeout_seconds=0))["timed_out"]
+        assert (await agent.call("resume"))["scheduler"]["state"] == "running"
+        await agent.call("requeue", jobs=[0])
+        await agent.call("kill", jobs=[0], now=True)
+        await agent.call("wait", jobs=["0"], timeout_seconds=60)
+        await agent.call("rerun", jobs=[0])
+        assert json.loads(await agent.error("job", job=999))["error"] == "not-found"
+
+    with_agent(home, use)
+
+
+def test_add_passes_on_every_setting_that_it_offers(home: Home) -> None:
+    home.begin()
+    chosen = {"budget": "2 gpu-h", "on_oom": "fail", "metric": "val_acc max", "priority": 30, "retries": 0, "gpus": 0}
+
+    async def use(agent: Agent) -> None:
+        (job,) = (await agent.call("add", command="true", group="night", **chosen))["jobs"]
+        shown = json.dumps(await agent.call("job", job=job["id"]))
+        settings.append(shown)
+
+    settings: list[str] = []
+    with_agent(home, use)
+    assert '"on_oom": "fail"' in settings[0]
+    assert "val_acc max" in settings[0]
+
+
 def test_a_server_that_may_only_look_offers_no_tool_that_changes_anything(home: Home) -> None:
     home.begin("true")
 
@@ -133,7 +194,7 @@ def test_a_server_that_may_only_look_offers_no_tool_that_changes_anything(home: 
         names.append(set(marked))
         assert all(marked[name].read_only_hint for name in LOOKING)  # type: ignore[union-attr]  # all are marked
         destructive = {name for name, marks in marked.items() if marks is not None and marks.destructive_hint}
-        assert destructive == {"kill"} & set(marked)
+        assert destructive == {"kill", "requeue"} & set(marked)
 
     names: list[set[str]] = []
     with_agent(home, tools)
