@@ -211,6 +211,7 @@ class JobRow(RunShown, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
 
 class ListedJob(JobRow, frozen=True, kw_only=True, omit_defaults=False, gc=False):
+    key: str | None = None
     params: dict[str, str]
     cwd: str
     attempt: int
@@ -313,6 +314,8 @@ class AddedJob(Struct, frozen=True):
     key: str | None
     created: bool
     """Whether the load added the job. If not, it was there before with this key."""
+    state: StateName | None = None
+    """The state of the job after the load."""
 
 
 class AddedJobs(Struct, frozen=True):

@@ -28,7 +28,7 @@ from gputui.cli.output import (
     refuse,
     say,
 )
-from gputui.cli.parser import Options, Parser
+from gputui.cli.parser import Options, Parser, argument_type
 from gputui.core.amounts import counted
 from gputui.core.job import ACTIVE, ENDS, FAILURES, JobId, StateName
 from gputui.logs.plain import plain
@@ -82,7 +82,9 @@ def _wait_parser() -> Parser:
     parser.switch("--any", help="wait for any one of them and return its status")
     parser.switch("--next", help="wait until one more job ends, and print the cursor for the next call")
     parser.add_argument("--since", metavar="CURSOR", help="with --next: also count jobs that ended after this cursor")
-    parser.add_argument("--timeout", type=duration, metavar="TIME", help="give up after this time: 90, 10m, 2h")
+    parser.add_argument(
+        "--timeout", type=argument_type(duration), metavar="TIME", help="give up after this time: 90, 10m, 2h"
+    )
     parser.add_common("json", "session")
     return parser
 
@@ -140,6 +142,7 @@ class Result(Struct, frozen=True):
 class EndedJob(Struct, frozen=True, kw_only=True):
     id: JobId
     name: str
+    key: str | None
     group: str
     state: StateName
     exit_code: int | None
@@ -207,7 +210,11 @@ class Waiter:
             if ended and (self._options.any or self._options.next or len(ended) == len(jobs)):
                 return ended, False
             if self._options.next and all(job.state in ENDS for job in jobs):
-                raise Exit(NOT_FOUND, "no unfinished jobs to wait for")
+                # The last job may have ended after the events were read.
+                self._page = self._client.ask(Events(self.cursor))
+                if not self._page.events:
+                    raise Exit(NOT_FOUND, "no unfinished jobs to wait for")
+                continue
             if self._timed_out:
                 return ended, True
             self._check_scheduler(jobs, line)
@@ -300,6 +307,7 @@ def _in_full(client: Client, jobs: Sequence[ListedJob], metric: str | None) -> I
         yield EndedJob(
             id=job.id,
             name=job.name,
+            key=job.key,
             group=job.group,
             state=job.state,
             exit_code=job.exit_code,

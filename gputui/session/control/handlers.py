@@ -398,6 +398,7 @@ def _listed_fields(job: Job, directories: Directories, why: str | None) -> dict[
     return {
         **_row_fields(job, why),
         **_run_fields(job, ended),
+        "key": job.spec.key,
         "params": parameters_of(job.spec),
         "cwd": job.spec.cwd,
         "attempt": job.issued,

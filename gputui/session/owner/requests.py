@@ -91,7 +91,7 @@ class Load(OwnerRequest[Loaded], frozen=True, tag="load"):
         new = range(first, book.next_id)
         jobs = [*planned.jobs, *new]
         by_spec = [
-            AddedJob(job, book[job].name, book[job].spec.key, job >= first)
+            AddedJob(job, book[job].name, book[job].spec.key, job >= first, book[job].state.name)
             for job in (planned.by_spec if self.by_spec else ())
             if job is not None
         ]

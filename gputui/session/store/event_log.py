@@ -175,7 +175,7 @@ def read_events(store: Store, logs: tuple[EventLogId, ...], ask: Events, *, now:
     oldest, newest = store.event_numbers()
     if ask.since == NOW:
         return EventPage([], _cursor(logs, newest), owned)
-    after, is_known = (oldest - 1, True) if ask.since is None else _number(logs, ask.since)
+    after, is_known = (oldest - 1, True) if ask.since is None else _number(logs, ask.since, newest)
     gap = not is_known or after < oldest - 1
     events = [replace(event, cursor=_cursor(logs, number)) for number, event in store.events(after, MOST_IN_PAGE)]
     if gap:
@@ -190,14 +190,18 @@ def _cursor(logs: tuple[EventLogId, ...], number: int) -> str:
     return f"{log.id}-{number}"
 
 
-def _number(logs: tuple[EventLogId, ...], cursor: str) -> tuple[int, bool]:
+def _number(logs: tuple[EventLogId, ...], cursor: str, newest: int) -> tuple[int, bool]:
     """Return the number of a cursor, and whether all events up to it are still in the log as they were read."""
     name, _, digits = cursor.partition("-")
     place = next((place for place, log in enumerate(logs) if log.id == name), None)
     if place is None or not digits.isdecimal():
-        raise Refusal(f"invalid cursor {cursor!r}: use one that gputui events printed for this session")
+        raise Refusal(f"invalid cursor {cursor!r}: use one that gputui add, wait or events printed for this session")
     number = int(digits)
     if place == len(logs) - 1:
+        if number > newest:
+            raise Refusal(
+                f"invalid cursor {cursor!r}: after the newest event; use one that gputui add, wait or events printed"
+            )
         return number, True
     last = logs[place + 1].first - 1
     return min(number, last), number <= last

@@ -110,7 +110,14 @@ def test_cursors_of_other_sessions_are_refused(home: Home, tmp_path: Path) -> No
         for words in (["events"], ["wait", "--next"]):
             done = home.call(*words, "--since", since)
             assert done.returncode == 1
-            assert f"invalid cursor {since!r}: use one that gputui events printed" in done.stderr
+            assert f"invalid cursor {since!r}: use one that gputui add, wait or events printed" in done.stderr
+    newest = events(home)[-1]["cursor"]
+    future = f"{newest.partition('-')[0]}-{int(newest.partition('-')[2]) + 1}"
+    assert events(home, "--since", newest) == []
+    for words in (["events"], ["wait", "--next"]):
+        done = home.call(*words, "--since", future)
+        assert done.returncode == 1
+        assert f"invalid cursor {future!r}: after the newest event" in done.stderr
     error = json.loads(home.call("events", "--json", "--since", "nonsense").stderr)
     assert (error["error"], error["message"][:14]) == ("refused", "invalid cursor")
 
@@ -169,6 +176,21 @@ def test_waiting_for_the_next_end_misses_none_although_owners_are_killed(home: H
     assert home.call("wait", "--next", "--since", cursor).returncode == 3
 
 
+def test_the_next_end_is_not_missed_if_the_last_job_ends_while_nobody_schedules(home: Home) -> None:
+    started(home, home.told("a", home.waits))
+    until(home.runs, "it runs")
+    waiting = command(home, "wait", "--next", "--json", "--timeout", "60", "--since", events(home)[-1]["cursor"])
+    until(lambda: is_connected(waiting.pid), "it waits")
+    for pid in (home.waiter(), home.owner()):
+        os.kill(pid, signal.SIGKILL)
+    wchan = Path(f"/proc/{waiting.pid}/wchan")
+    until(lambda: "nanosleep" in wchan.read_text(), "it looks again later")
+    home.gate.touch()
+    out, err = waiting.communicate(timeout=60)
+    assert waiting.returncode == 0, err
+    assert [job["id"] for job in valid("wait", out)["ended"]] == [0]
+
+
 def test_the_next_end_may_be_of_a_job_that_was_added_later(home: Home) -> None:
     started(home, "exec sleep 600")
     waiting = command(home, "wait", "--next", "--json")
@@ -204,6 +226,7 @@ def test_a_wait_that_times_out_has_a_status_of_its_own(home: Home) -> None:
     assert (done.returncode, done.stderr) == (4, "gputui: timed out; 1 running, 0 waiting\n")
     for words in (["--timeout", "soon"], ["--since", "x"], ["--any", "--next"]):
         assert home.call("wait", *words).returncode == 2
+    assert "'soon' is not a duration; write 90, 90s, 5m" in home.call("wait", "--timeout", "soon").stderr
 
 
 def test_a_wait_returns_when_the_owner_is_killed_and_the_next_one_sees_the_end(home: Home) -> None:

@@ -31,8 +31,8 @@ def ids(jobs: list[dict[str, Any]]) -> list[int]:
 def test_the_same_key_is_the_same_job_with_and_without_an_owner(home: Home) -> None:
     home.begin()
     words = ("--key", "night", "--name", "big", "--", "sleep", "0")
-    assert add(home, *words) == [{"id": 0, "name": "big", "key": "night", "created": True}]
-    assert add(home, *words) == [{"id": 0, "name": "big", "key": "night", "created": False}]
+    assert add(home, *words) == [{"id": 0, "name": "big", "key": "night", "created": True, "state": "queued"}]
+    assert add(home, *words) == [{"id": 0, "name": "big", "key": "night", "created": False, "state": "queued"}]
     home.resume()
     until(lambda: home.ask("listing")["jobs"][0]["state"] == "succeeded", "it has run")
     again = home.call("add", *words)
@@ -77,7 +77,9 @@ def test_an_edited_job_keeps_its_key_and_what_it_was_added_for(home: Home) -> No
     spec = home.ask("show", job=0)["spec"]
     changed = {name: value for name, value in spec.items() if name != "key"} | {"command": "echo fixed"}
     assert home.command({"type": "edit", "job": 0, "spec": changed})[0]["refused"] is None
-    assert add(home, "--key", "k", "--", "echo", "1") == [{"id": 0, "name": "job_0", "key": "k", "created": False}]
+    assert add(home, "--key", "k", "--", "echo", "1") == [
+        {"id": 0, "name": "job_0", "key": "k", "created": False, "state": "queued"}
+    ]
     assert said(home.call("add", "--no-start", "--key", "k", "--", "echo", "fixed")).startswith("key 'k' is used by #0")
     (outcome,) = home.command({"type": "edit", "job": 0, "spec": spec | {"key": "other"}})
     assert "cannot be changed" in outcome["refused"]
