@@ -238,7 +238,7 @@ def test_the_answer_is_followed_by_charts_that_respond(sweep: Path, tmp_path: Pa
         answer = chromium.value("document.querySelector('.answer').innerText")
         assert "Best: #0" in answer
         assert "python3 train.py --lr 0.1 --bs 32 --seed 0" in answer
-        assert "lr=0.1 is 0.3000 better than 0.4 (medians of 4 and 4 jobs)" in answer
+        assert "lr=0.1 is 0.3000 better than 0.4 (medians, n = 4 and 4)" in answer
 
         cells = "[...document.querySelectorAll('.heat td')].map(cell => cell.innerText.replace(/\\s+/g, ' '))"
         assert chromium.value(cells)[-2:] == ["★0.4050 n 2", "0.4550 n 2"]
