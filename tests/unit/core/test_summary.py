@@ -43,6 +43,7 @@ from gputui.core.job import (
 )
 from gputui.core.scheduler import Record, Scheduler
 from gputui.core.slots import DeviceKind, Slot
+from gputui.core.spans import RecordedSpan, SpanKind
 from gputui.views.consumption import Consumption, consumption, uses
 from gputui.views.format import cut, submission_facts, width
 from gputui.views.summary import Summary, ended_at, headline, summarize, summary_lines
@@ -68,6 +69,16 @@ def end(scheduler: Scheduler, job: int, at: float) -> None:
 
 def summary_of(scheduler: Scheduler, now: float) -> Summary:
     return summarize(scheduler.snapshot(), now)
+
+
+def test_other_users_of_the_gpus_are_listed_from_a_minute_on_longest_first() -> None:
+    uses = [("alice", -100.0, 20.0), ("alice", 30.0, 70.0), ("bob", 0.0, 59.0), ("carol", 10.0, None)]
+    spans = [
+        RecordedSpan(number=number, kind=SpanKind.EXTERNAL, since=NOW + since, until=until and NOW + until, user=user)
+        for number, (user, since, until) in enumerate(uses)
+    ]
+    summary = summarize(at_work().snapshot(), NOW + 90, spans)
+    assert summary.external_processes == (("carol", 80.0), ("alice", 60.0))
 
 
 def test_a_session_has_no_end_while_a_job_runs() -> None:

@@ -10,7 +10,7 @@ import pytest
 from support.engines import Machine, alive, stopped
 from support.waiting import until
 
-from gputui.core.events import AttemptEnded, Exited, NeverRan, Outcome, Vanished
+from gputui.core.events import AttemptEnded, Exited, KillTree, NeverRan, Outcome, Vanished
 from gputui.engines.local import spawn as wrapper
 from gputui.engines.local import stop as rounds
 from gputui.process import processes
@@ -137,6 +137,21 @@ def test_what_an_earlier_owner_was_stopping_may_have_been_signalled(machine: Mac
     (machine.work / "go").touch()
     assert machine.end_of() == Exited(0)
     assert ended_by_itself(machine) is not stopping
+
+
+def test_a_process_that_escapes_one_scan_is_killed_in_the_same_round(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.start("sleep 60")
+    command, scans, search = machine.command(), list[object](), processes.tree
+
+    def blind_once(*arguments: object) -> processes.Members:
+        scans.append(arguments)
+        return search(*arguments) if len(scans) > 1 else {}  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rounds, "tree", blind_once)
+    rounds.signal_once(KillTree, processes.AttemptMarks(machine.engine.token(0, 1), machine.wrapper()), ended=False)
+    assert not alive(command)
 
 
 @pytest.mark.parametrize("order", ["terminate", "suspend", "resume"])
