@@ -102,6 +102,8 @@ def _classify(error: Exception, words: Sequence[str]) -> Failure | None:
             )
         case NeedsSession() | SessionError() | Refusal() | BadInput():
             return Failure(USAGE, str(error), help_hint)
+        case RequestRefused(hint=str(hint)):
+            return Failure(REFUSED, str(error), with_session_flag(hint, session))
         case RequestRefused() | NoThread():
             return Failure(REFUSED, str(error))
         case ClientError():

@@ -13,7 +13,14 @@ from .slots import DeviceFacts, NodeSize, Slot
 
 
 class Refusal(Exception):
-    """Raised when a command cannot be carried out now. The message is shown to the user."""
+    """Raised when a command cannot be carried out now. The message is shown to the user.
+
+    `hint`: a gputui command that may help, for JSON.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 class IllegalTransition(Exception):

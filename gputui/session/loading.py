@@ -21,7 +21,7 @@ from gputui.logs.plain import plain
 from gputui.python.user_code.call import CALL
 from gputui.sources.follow import Mark
 from gputui.sources.settings import NO_SETTINGS, JobSettings
-from gputui.sources.source import BadInput, Draft, Occurrences, has_identity, shown, specs
+from gputui.sources.source import BadInput, Draft, Occurrences, has_identity, settings_of, shown, specs
 from gputui.views.format import cut
 
 Key = tuple[str, str, int]
@@ -110,7 +110,9 @@ WORK = {
 """The fields of a spec that decide what a job does, with their names for messages."""
 
 
-def _known_job(lines: Mapping[Key, Job], keys: Mapping[str, Job], spec: JobSpec) -> Job | None:
+def _known_job(
+    lines: Mapping[Key, Job], keys: Mapping[str, Job], spec: JobSpec, named: Collection[str] = ()
+) -> Job | None:
     """Return the existing job for a spec of a load, or None if there is none. Raise Refusal if the spec's key is in use
     for other work.
     """
@@ -120,20 +122,28 @@ def _known_job(lines: Mapping[Key, Job], keys: Mapping[str, Job], spec: JobSpec)
         return from_line
     job = keys.get(spec.key)
     if job is not None:
-        _refuse_other_work(spec, job.added_as or job.spec, f"#{job.id}")
+        _refuse_other_work(spec, job.added_as or job.spec, f"#{job.id}", named, f"gputui edit {job.id}")
     elif from_line is not None and from_line.spec.key is None:
         raise Refusal(f"key {spec.key!r} is new, but #{from_line.id} was added from the same line; remove the key")
     return job
 
 
-def _refuse_other_work(spec: JobSpec, known: JobSpec, whose: str) -> None:
-    """Raise Refusal if the spec does different work from the job for which its key was first used."""
+def _refuse_other_work(spec: JobSpec, known: JobSpec, whose: str, named: Collection[str], edit: str = "") -> None:
+    """Raise Refusal if the spec does other work than the one for which its key was first used, or if a setting that the
+    user named differs. `edit` is the command that changes the settings of the known job.
+    """
     different = next((name for field, name in WORK.items() if _work(spec, field) != _work(known, field)), None)
     if different is None and spec.request.gpus != known.request.gpus:
         different = "number of GPUs"
     if different is not None:
         shown_command = f": {cut(known.command, LONGEST_SHOWN)}" if different == "command" else ""
         raise Refusal(f"key {spec.key!r} is used by {whose} with another {different}{shown_command}; use another key")
+    if named:
+        ours, theirs = settings_of(spec), settings_of(known)
+        different = next((field for field in named if getattr(ours, field) != getattr(theirs, field)), None)
+    if different is not None:
+        advice = f"use another key, or {edit}" if edit else "use another key"
+        raise Refusal(f"key {spec.key!r} is used by {whose} with another {different}; {advice}", hint=edit or None)
 
 
 def _work(spec: JobSpec, field: str) -> object:
@@ -149,9 +159,17 @@ def _work(spec: JobSpec, field: str) -> object:
 
 
 def plan(
-    book: Book, specs: Iterable[JobSpec], again: RerunRules, results: Results = NO_RESULTS, now: float = float("inf")
+    book: Book,
+    specs: Iterable[JobSpec],
+    again: RerunRules,
+    results: Results = NO_RESULTS,
+    now: float = float("inf"),
+    named: Collection[str] = (),
 ) -> LoadPlan:
-    """Compare the specs of a load with the jobs in the book, and return what the load will do."""
+    """Compare the specs of a load with the jobs in the book, and return what the load will do.
+
+    `named`: the settings that the user named. A job that exists with the same key must have the same ones.
+    """
     wanted = list(specs)
     has_lines = any(
         spec.occurrence is not None for spec in wanted
@@ -168,7 +186,7 @@ def plan(
     for number, spec in enumerate(wanted):
         if spec.key in book.revoked:
             raise Refusal(revoked_sentence(spec.key))
-        job = _known_job(lines, keys, spec)
+        job = _known_job(lines, keys, spec, named)
         if job is not None:
             matched.append((job, spec))
             gone_ids |= {job.id} if number in results_gone else set()
@@ -177,7 +195,7 @@ def plan(
             there_before += 1
             by_spec.append(None)
         elif spec.key in new_keys:
-            _refuse_other_work(spec, new[new_keys[spec.key] - book.next_id], "another job here")
+            _refuse_other_work(spec, new[new_keys[spec.key] - book.next_id], "another job here", named)
             by_spec.append(new_keys[spec.key])
         else:
             by_spec.append(book.next_id + len(new))

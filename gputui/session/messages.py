@@ -438,6 +438,7 @@ class ReceivedReply(msgspec.Struct, frozen=True):
     kind: str = ""
     """Kind of the error; empty if there is none."""
     message: str = ""
+    hint: str | None = None
 
 
 class Commands(OwnerRequest[list[Outcome]], frozen=True, tag="commands"):

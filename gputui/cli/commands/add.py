@@ -163,7 +163,8 @@ def add_all(
     cursor = client.ask(Events(NOW)).cursor if JSON.on and not options.dry_run else ""
     jobs = with_code(None if options.dry_run else client.root, jobs)
     work = not options.no_start and bool(config.get("daemon")[0])
-    loaded = client.ask(Load(tuple(jobs), captured(), origin, by_spec=True), work=work)
+    named = tuple(field for field in common.__struct_fields__ if getattr(common, field) is not None)
+    loaded = client.ask(Load(tuple(jobs), captured(), origin, by_spec=True, named=named), work=work)
     if loaded.warning:
         say(f"warning: {plain(loaded.warning)}")
     # A session found in a parent directory may not be the one that the user expects.

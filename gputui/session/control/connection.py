@@ -37,7 +37,12 @@ class ClientError(Exception):
 
 
 class RequestRefused(ClientError):
-    """Raised when the owner refuses the request, or when the session is not safe to use."""
+    """Raised when the owner refuses the request, or when the session is not safe to use.
+
+    `hint`: a gputui command that may help, for JSON.
+    """
+
+    hint: str | None = None
 
 
 class NotDurable(RequestRefused):
@@ -194,4 +199,7 @@ def decode_reply(body: bytes, request: OwnerRequest[T]) -> T:
         raise ClientError(f"invalid reply from the scheduler: {error}{ANOTHER_VERSION}") from None
     kinds = {"refused": RequestRefused, "not_durable": NotDurable}
     another_version = ANOTHER_VERSION if reply.kind == "bad_request" else ""
-    raise kinds.get(reply.kind, ClientError)(reply.message + another_version)
+    failure = kinds.get(reply.kind, ClientError)(reply.message + another_version)
+    if isinstance(failure, RequestRefused):
+        failure.hint = reply.hint
+    raise failure

@@ -86,7 +86,7 @@ class RequestHandler:
                 self._waiters.add(ask.wait, lambda: reply(_encode_outcome(lambda: self._read(again))))
                 return
         except Refusal as refusal:
-            reply(server.no("refused", str(refusal)))
+            reply(server.no("refused", str(refusal), refusal.hint))
             return
         if callable(value):
             self._owner.loop.run_in_thread(lambda: _encode_outcome(value), reply)
@@ -293,7 +293,7 @@ def _encode_outcome(work: Callable[[], Any]) -> bytes:
     except CommitFailed as error:
         return server.no("not_durable", str(error))
     except Refusal as refusal:
-        return server.no("refused", str(refusal))
+        return server.no("refused", str(refusal), refusal.hint)
     except OwnerGone as gone:
         return server.no("internal", str(gone))
     except Exception as error:

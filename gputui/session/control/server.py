@@ -66,8 +66,9 @@ def ok(value: Any) -> bytes:
     return _encode({"v": messages.VERSION, "ok": True, "value": value})
 
 
-def no(kind: str, message: str) -> bytes:
-    return _encode({"v": messages.VERSION, "ok": False, "kind": kind, "message": message})
+def no(kind: str, message: str, hint: str | None = None) -> bytes:
+    reply = {"v": messages.VERSION, "ok": False, "kind": kind, "message": message}
+    return _encode(reply | {"hint": hint} if hint else reply)
 
 
 # The socket

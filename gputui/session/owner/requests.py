@@ -71,12 +71,14 @@ class Load(OwnerRequest[Loaded], frozen=True, tag="load"):
     results: Results = NO_RESULTS
     by_spec: bool = False
     """Whether to reply with the job of each spec."""
+    named: tuple[str, ...] = ()
+    """The settings that the user named. They are refused if a job exists with the same key and other settings."""
 
     def __call__(self, act: TurnContext) -> Loaded:
         digest = act.keep_environment(self.environment)
         book = act.scheduler.book
         specs = (spec if spec.environment else replace(spec, environment=digest) for spec in self.specs)
-        planned = plan(book, specs, self.again, self.results, act.now)
+        planned = plan(book, specs, self.again, self.results, act.now, self.named)
         check_outfiles(book, planned.new)
         self._check_room(act.scheduler, len(planned.new))
         first = book.next_id

@@ -63,12 +63,28 @@ def test_other_work_under_the_same_key_is_refused(home: Home, words: tuple[str, 
     assert len(home.ask("listing")["jobs"]) == 1
 
 
-def test_settings_that_do_not_change_what_runs_may_differ_and_stay_as_they_are(home: Home) -> None:
-    home.begin()
-    add(home, "--key", "k", "--priority", "40", "--", "echo", "1")
-    (again,) = add(home, "--key", "k", "--priority", "50", "--name", "other", "--retries", "2", "--", "echo", "1")
-    assert (again["id"], again["name"], again["created"]) == (0, "job_0", False)
-    assert home.ask("show", job=0)["priority"] == 40
+OTHER_SETTINGS = (
+    "--name other", "--group g", "--budget 1h", "--memory 2G", "--priority 50", "--retries 2", "--retry-on oom",
+    "--on-oom fail", "--hang-after 5m", "--on-hang kill", "--metric loss", "--notify", "--checkpoint", "--timeout 2h",
+    "--after 0", "--hold", "--outfile out.txt", "--devices 3", "--priority 30",
+)  # fmt: skip
+
+
+def test_a_setting_that_is_named_with_a_known_key_is_the_same_or_refused(home: Home) -> None:
+    home.begin("true")
+    add(home, "--key", "k", "--priority", "40", "--timeout", "1h", "--", "echo", "1")
+    for flags in OTHER_SETTINGS:
+        refused = home.call("add", "--no-start", "--json", "--key", "k", *flags.split(), "--", "echo", "1")
+        assert refused.returncode == 1, flags
+        error = json.loads(refused.stderr)
+        name = flags.split()[0].removeprefix("--").replace("-", "_")
+        assert error["message"] == f"key 'k' is used by #1 with another {name}; use another key, or gputui edit 1"
+        assert error["hint"].startswith("gputui edit 1")
+    for same in ((), ("--priority", "40"), ("--timeout", "60m")):
+        assert [(job["id"], job["created"]) for job in add(home, "--key", "k", *same, "--", "echo", "1")] == [
+            (1, False)
+        ]
+    assert home.ask("show", job=1)["priority"] == 40
 
 
 def test_an_edited_job_keeps_its_key_and_what_it_was_added_for(home: Home) -> None:
