@@ -17,6 +17,7 @@ NO_MEMORY = b"gputui: out of memory; free some, or raise the limit (ulimit -v, a
 def main(arguments: list[str] | None = None) -> int:
     gc.set_threshold(100_000)  # imports create many objects and no garbage
     if arguments is None:
+        _open_closed_output()
         _use_utf8()
     try:
         return _main(arguments)
@@ -33,6 +34,20 @@ def main(arguments: list[str] | None = None) -> int:
     finally:
         if arguments is None:
             gc.freeze()  # so that Python does not search for garbage three times before it exits, which takes 20 ms
+
+
+def _open_closed_output() -> None:
+    """Replace standard output and error if they are closed, so that no other file gets their numbers.
+
+    Writing to the replacement fails, as it does with the closed file.
+    """
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDONLY)
+            os.dup2(null, number)
+            if null > 2:
+                os.close(null)
+            setattr(sys, name, open(number, "w", closefd=False))  # noqa: SIM115  # open until the end
 
 
 def _use_utf8() -> None:

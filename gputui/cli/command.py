@@ -30,11 +30,14 @@ from .output import (
     UNREACHABLE,
     USAGE,
     Exit,
+    check_output,
+    discard,
     format_counts,
     print_error,
     print_json,
     refuse,
     say,
+    writing_output,
 )  # fmt: skip
 from .parser import Options
 
@@ -48,9 +51,12 @@ def run_command(work: Callable[[], int], words: Sequence[str] = ()) -> int:
     JSON.begin(on="--json" in words[: words.index("--") if "--" in words else None])
     try:
         failure = Failure(work())
-        sys.stdout.flush()
+        with writing_output():
+            sys.stdout.flush()
+        if not failure.status:
+            check_output()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard(sys.stdout)
         return 1
     except KeyboardInterrupt:
         failure = Failure(INTERRUPTED)

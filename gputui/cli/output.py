@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn, TextIO
 
 from gputui.core.job import ACTIVE, BAD_ENDS, ENDS, FAILURES, WAITING, EngineName, StateName, by_word
@@ -57,6 +58,12 @@ class JsonMode:
 JSON = JsonMode()
 
 
+LOST: list[str] = []
+"""Why standard output could not be written. Empty unless something was lost."""
+CLOSED_BY_READER = (5, 32)
+"""EIO and EPIPE, which mean that a terminal or a pipe was closed. The module errno is not imported, for speed."""
+
+
 def say(message: str) -> None:
     """Print a message for the user on standard error. With --json it becomes one of the answer's `messages`."""
     if JSON.on:
@@ -79,12 +86,41 @@ def out(line: str) -> None:
 
 
 def write(stream: TextIO, text: str) -> None:
-    """Write and flush. A closed pipe or terminal is not an error."""
+    """Write and flush. A closed pipe or terminal is not an error. Other errors of standard output are reported when the
+    command ends, because `run` must not stop its jobs for them.
+    """
     try:
         stream.write(text)
         stream.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except OSError as error:
+        discard(stream)
+        if stream is sys.stdout and error.errno not in CLOSED_BY_READER:
+            LOST.append(str(error.strerror))
+
+
+def discard(stream: TextIO) -> None:
+    """Discard what was not written to a stream and everything that is written to it from now on."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+@contextmanager
+def writing_output() -> Iterator[None]:
+    """Exit with an error message if standard output cannot be written, unless its pipe or terminal was closed."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in CLOSED_BY_READER:
+            raise BrokenPipeError from None
+        discard(sys.stdout)
+        LOST.append(str(error.strerror))
+        check_output()
+
+
+def check_output() -> None:
+    """Exit with an error message if a part of the output could not be written."""
+    if LOST:
+        JSON.answered = False
+        raise Exit(REFUSED, f"cannot write the output: {LOST.pop()}")
 
 
 SCHEMA = 1

@@ -27,6 +27,7 @@ from gputui.cli.output import (
     print_json,
     refuse,
     say,
+    writing_output,
 )
 from gputui.cli.parser import Options, Parser, argument_type
 from gputui.core.amounts import counted
@@ -103,9 +104,10 @@ def events(client: Client, options: Options) -> int:
     page = client.ask(Events(options.since))
     JSON.answered = True
     while True:
-        for event in page.events:
-            sys.stdout.write(json.dumps({"schema": SCHEMA, **msgspec.to_builtins(event)}) + "\n")
-        sys.stdout.flush()
+        with writing_output():
+            for event in page.events:
+                sys.stdout.write(json.dumps({"schema": SCHEMA, **msgspec.to_builtins(event)}) + "\n")
+            sys.stdout.flush()
         if not page.events and not options.follow:
             return 0
         if page.events:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from gputui.cli.command import find_session, suggest
 from gputui.cli.follower import CHUNK, Follower, final_text
-from gputui.cli.output import JSON, NOT_FOUND, Exit, print_json, refuse, say
+from gputui.cli.output import JSON, NOT_FOUND, Exit, print_json, refuse, say, writing_output
 from gputui.cli.parser import Options, Parser, whole_number
 from gputui.core.amounts import counted
 from gputui.core.job import ENDS, predicate
@@ -206,10 +206,11 @@ class Log(Follower):
             if self._terminal:
                 self._show(self.lines(piece))
                 continue
-            sys.stdout.flush()
-            view = memoryview(piece)
-            while view:
-                view = view[os.write(sys.stdout.fileno(), view) :]
+            with writing_output():
+                sys.stdout.flush()
+                view = memoryview(piece)
+                while view:
+                    view = view[os.write(sys.stdout.fileno(), view) :]
 
     def _show(self, lines: list[str]) -> None:
         if self._rest_shown:

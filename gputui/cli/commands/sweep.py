@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gputui.cli.output import JSON, print_json, refuse, say
+from gputui.cli.output import JSON, print_json, refuse, say, writing_output
 from gputui.cli.parser import Options, Parser, argument_type
 from gputui.logs.plain import plain
 from gputui.sources.settings import SETTINGS
@@ -154,6 +154,7 @@ def _print(sweep: Sweep) -> None:
         for draft in sweep:
             print(plain(draft.command))
         return
-    for draft in sweep:
-        sys.stdout.buffer.write(os.fsencode(draft.command) + b"\n")
-    sys.stdout.buffer.flush()
+    with writing_output():
+        for draft in sweep:
+            sys.stdout.buffer.write(os.fsencode(draft.command) + b"\n")
+        sys.stdout.buffer.flush()

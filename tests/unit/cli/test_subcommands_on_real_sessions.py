@@ -294,3 +294,27 @@ def test_rerun_failed_without_a_pause_means_all_that_failed(sh: Shell) -> None:
     sh("wait", status=1)
     sh("pause")
     assert "2 jobs: queued again" in sh("rerun", "--failed", "-y").stderr
+
+
+@pytest.mark.parametrize(
+    ("redirection", "reason"), [(">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")]
+)
+def test_output_that_cannot_be_written_is_an_error_in_one_sentence(sh: Shell, redirection: str, reason: str) -> None:
+    sh("add", "--no-start", "--", "true")
+    commands = ("ls", "ls --json", "add --no-start --json -- true", "add --no-start -- true", "events", "show 0")
+    for command in (*commands, "gpus", "events --json", "results --json", "config", "sweep {n} -p n 1 2"):
+        words = ["sh", "-c", f'exec "$@" {redirection}', "sh", *GPUTUI, *command.split()]
+        done = subprocess.run(words, cwd=sh.directory, capture_output=True, text=True, check=False, timeout=60)
+        said_there = json.loads(done.stderr)["message"] if "--json" in command else done.stderr
+        assert said_there.strip().removeprefix("gputui: ") == f"cannot write the output: {reason}", command
+        assert done.returncode == 1, command
+
+
+def test_a_reader_that_ends_early_is_not_an_error(sh: Shell) -> None:
+    for _ in range(3):
+        sh("add", "--no-start", "--", "true")
+    for command in ("ls", "ls --json", "events", "events --follow"):
+        words = ["sh", "-c", '"$@" | head -n 1', "sh", *GPUTUI, *command.split()]
+        done = subprocess.run(words, cwd=sh.directory, capture_output=True, text=True, check=False, timeout=60)
+        assert done.stdout.count("\n") == 1, command
+        assert (done.returncode, done.stderr) == (0, ""), command
