@@ -286,12 +286,12 @@ def _play_out(slots: dict[SlotId, float], waiting: int, duration: float, each: i
     return last + spread
 
 
-TOO_EARLY = 1.5
-"""Maximum ratio of the estimated remaining time to the displayed remaining time."""
-
-
 class SteadyEnd:
-    """Smooths the estimated end for display. When the work has changed, the displayed end jumps to the estimate."""
+    """Smooths the estimated end for display.
+
+    The displayed end follows an earlier estimate slowly, but is never earlier than the estimate. When the work has
+    changed, it jumps to the estimate.
+    """
 
     def __init__(self) -> None:
         self._shown: float | None = None
@@ -308,7 +308,6 @@ class SteadyEnd:
         else:
             patience = min(SMOOTHING_SECONDS, max(1.0, (max(estimate.at, self._shown) - now) / 10))
             self._shown += (estimate.at - self._shown) * (1 - exp(-max(0.0, now - self._at) / patience))
-            # The first estimate may be far too early, because it is based on jobs that have only just started.
-            self._shown = max(self._shown, now + (estimate.at - now) / TOO_EARLY)
+            self._shown = max(self._shown, estimate.at)
         self._at, self._jobs, self._other = now, estimate.jobs, other
         return Outlook(self._shown, estimate.jobs, estimate.unknown, estimate.never)

@@ -7,6 +7,7 @@ from itertools import compress, count
 from operator import is_not
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .breaker import Scope
 from .eta import NO_OUTLOOK, Outlook, job_eta, silent_since
@@ -106,6 +107,17 @@ class Snapshot(Struct, frozen=True, kw_only=True):
         """Return the better direction of a metric: the user's choice for the main metric, otherwise a guess."""
         main = self.metric
         return main.direction if main is not None and main.name == metric else direction_of(metric)
+
+    def with_latest_eta(self, now: float) -> Snapshot:
+        """Return the snapshot with an outlook that ends no earlier than the running jobs, if it has an end.
+
+        The outlook is estimated less often than jobs print progress.
+        """
+        if self.outlook.at is None:
+            return self
+        ends = (self.job_eta(self[job_id], now) for job_id in self.active)
+        latest = max((end for end in ends if end is not None), default=self.outlook.at)
+        return replace(self, outlook=replace(self.outlook, at=latest)) if latest > self.outlook.at else self
 
     @property
     def eta(self) -> float | None:

@@ -467,7 +467,7 @@ class Owner:
             outlook=self._outlook[1],
             trouble=self.saver.trouble or self.scheduler.unavailable or None,
             awaits=self._awaits() if not snapshot.active else "",
-        )
+        ).with_latest_eta(self.now)
         self.devices.update_picture(self.scheduler, snapshot, self.now)
         with self._changed_lock:
             self._changed |= snapshot.changed

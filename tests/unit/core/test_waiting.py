@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from support.core import World, busy, is_sentence, slots, spec
 
-from gputui.core.eta import NeverStarts, Outlook, SteadyEnd, job_eta, progress_of, silent_since
+from gputui.core.eta import NeverStarts, Outlook, SteadyEnd, estimate_outlook, job_eta, progress_of, silent_since
 from gputui.core.events import AddJobs, Drain, Hold, NoRoom, Pause, SetSlots, Settings, Silence, Suspend
 from gputui.core.job import Request
 from gputui.core.results import JobResults, Paces
@@ -245,12 +246,32 @@ def test_the_displayed_end_moves_slowly() -> None:
         near = take(300.0, float(second), 29, 4)
     assert near == pytest.approx(300.0, abs=5)
     late = take(1200.0, 120.0, 29, 4)
-    assert late is not None
-    assert late - 120.0 >= (1200.0 - 120.0) / 1.5, "an end that is far too early is corrected at once"
+    assert late == 1200.0, "an end that is too early is corrected at once"
     assert take(900.0, 120.0, 60, 4) == 900.0, "jobs were added"
     assert take(500.0, 121.0, 60, 8) == 500.0, "there are more slots"
     assert take(400.0, 122.0, 59, 8, 7) == 400.0, "one of them is no longer counted on"
     assert take(None, 123.0, 59, 8, 7) is None
+
+
+def test_the_displayed_end_is_never_earlier_than_a_running_job_or_the_queue() -> None:
+    world = busy("0 1 2", jobs=12)
+    shown = SteadyEnd()
+    previous = None
+    for second in range(1, 60):
+        now = world.now = 1000.0 + second
+        # The jobs slow down, so that each of them ends later than first estimated.
+        progress = 0.6 * (1 - 0.9**second)
+        results = {job: JobResults(1, progress=progress, progress_at=now, written_at=now) for job in range(3)}
+        seen = estimate_outlook(world.scheduler, now, results)
+        outlook = shown.update(seen, now, 3)
+        snapshot = replace(world.scheduler.snapshot(), results=results, outlook=outlook)
+        ends = [end for job in range(3) if (end := snapshot.job_eta(world.job(job), now)) is not None]
+        assert outlook.at is not None
+        assert seen.at is not None
+        assert outlook.at >= seen.at >= max(ends) + 3 * (max(ends) - 1000.0) - 1.0
+        stale = replace(snapshot, outlook=previous) if previous is not None else snapshot
+        assert (stale.with_latest_eta(now).outlook.at or 0.0) >= max(ends), "the outlook may be older than the results"
+        previous = outlook
 
 
 @pytest.mark.parametrize(
