@@ -346,8 +346,10 @@ def pause(scheduler: SchedulerState, kind: PauseKind, now: float) -> list[Instru
     instructions = withdrawals(scheduler)
     for job in [scheduler.book[job_id] for job_id in sorted(scheduler.book.active)]:
         if not isinstance(job.state, states.Stopping):
-            purpose = Purpose.REQUEUE if kind is PauseKind.STOPPED else Purpose.KILL
-            instructions += stop(scheduler, job, now, purpose)
+            requeue_it = kind is PauseKind.STOPPED
+            purpose = Purpose.REQUEUE if requeue_it else Purpose.KILL
+            why = "session stopped by the user" if requeue_it else "session interrupted by the user"
+            instructions += stop(scheduler, job, now, purpose, why=why)
         elif kind is PauseKind.INTERRUPTED:
             instructions += kill_stopping(scheduler, job, events.Kill(job=job.id), now)
     return instructions

@@ -101,6 +101,9 @@ def test_stopping_ends_all_running_jobs_in_the_same_event(kind: events.PauseKind
     assert orders == [events.Terminate(1, 1)]
     states = [world.scheduler.book[job].state for job in range(2)]
     assert [state.purpose for state in states if isinstance(state, Stopping)] == [purpose, purpose]
+    said = [entry.text for entry in world.scheduler.unsaved_history if entry.job == 1]
+    verb = "stopped" if kind is events.PauseKind.STOPPED else "interrupted"
+    assert said[-1] == f"session {verb} by the user"
     assert world.do(events.Pause(kind)) == []
 
 
