@@ -506,7 +506,7 @@ class MainScreen(Screen[None]):
         job = snapshot[table.cursor]
         result = results.get(metric.name) if metric and (results := snapshot.results.get(job.id)) else None
         pane.metric_source = (result.name, result.log) if result is not None else ("", 0)
-        log = JobLog(job.id, plain(self.names.of(job)), self._attempts(job))
+        log = JobLog(job.id, plain(self.names.of(job)), self._attempts(job), isinstance(job.state, Waiting))
         if log != self._log_shown:
             self._log_shown = log
             pane.show(log)

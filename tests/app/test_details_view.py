@@ -9,7 +9,7 @@ from unittest.mock import patch
 from msgspec.structs import replace
 from support.app import HELD, Stage, on_stage
 
-from gputui.core.events import Edit, Rerun, Settings
+from gputui.core.events import Edit, Pause, Rerun, Settings
 from gputui.core.job import StateName
 from gputui.logs.line_index import read_tail
 from gputui.session.devices import recording
@@ -187,6 +187,20 @@ async def test_the_end_of_the_log_follows_the_job(stage: Stage) -> None:
     await stage.shows(" first")
     gate.touch()
     await stage.becomes(0, StateName.FAILED)
+    await stage.shows("ERR, last lines")
+    await stage.shows(" wrong")
+
+
+@on_stage()
+async def test_a_waiting_rerun_shows_the_end_of_the_attempt_that_failed(stage: Stage) -> None:
+    await stage.command(Settings(pause_after=0))
+    await stage.add("echo wrong >&2; exit 3")
+    await stage.becomes(0, StateName.FAILED)
+    await stage.command(Pause(), Rerun(job=0))
+    await stage.becomes(0, StateName.QUEUED)
+    await stage.go_to(0)
+    await stage.shows("attempt 1/1 · next attempt not started")
+    await details(stage, 0)
     await stage.shows("ERR, last lines")
     await stage.shows(" wrong")
 

@@ -109,6 +109,8 @@ class JobLog:
     title: str
     attempts: tuple[AttemptLog, ...]
     """The attempts, newest last. Empty if the job has not run yet."""
+    waiting: bool = False
+    """Whether another attempt is waiting to start."""
 
 
 def stream_to_show(attempt: AttemptLog) -> Stream:
@@ -232,9 +234,10 @@ class LogReading:
         if self.log is None or self.attempt is None:
             return []
         stream = self.stream.value if self.attempt.err is not None else "OUT+ERR"
-        if len(self.log.attempts) == 1:
+        if len(self.log.attempts) == 1 and not self.log.waiting:
             return [stream]
-        return [stream, f"attempt {self.log.attempts.index(self.attempt) + 1}/{len(self.log.attempts)}"]
+        number = f"attempt {self.log.attempts.index(self.attempt) + 1}/{len(self.log.attempts)}"
+        return [stream, number, *["next attempt not started"] * self.log.waiting]
 
     def metric_elsewhere(self, metric: str, log: int) -> str:
         """Return a text such as `loss from ERR` if the stream of the metric is not shown, or an empty text."""

@@ -14,7 +14,7 @@ from textual.containers import Horizontal
 from textual.timer import Timer
 
 from gputui.core.amounts import moment
-from gputui.core.job import Active, Ended, Job, JobId, Stopping, Suspended, Waiting
+from gputui.core.job import Active, Ended, Job, JobId, Stopping, Succeeded, Suspended, Waiting
 from gputui.core.results import Curve, Point
 from gputui.gpus.usage import FIGURES
 from gputui.logs.crashes.excerpts import excerpt
@@ -293,7 +293,7 @@ class DetailsView(FullView):
         if self._reading_log:
             return
         paths = [("OUT", files.out)]
-        if files.err is not None and has_failed(self.snapshot[job]):
+        if files.err is not None and _newest_attempt_failed(self.snapshot[job]):
             paths.insert(0, ("ERR", files.err))
 
         def read() -> None:
@@ -408,6 +408,11 @@ def _stamp(path: str) -> object:
 
 def _attempt_numbers(job: Job) -> list[int]:
     return [attempt.number for attempt in job.attempts] + ([job.active.attempt] if job.active is not None else [])
+
+
+def _newest_attempt_failed(job: Job) -> bool:
+    """Return whether the newest attempt has failed, even if the job is waiting to be run again."""
+    return job.active is None and bool(job.attempts) and not isinstance(job.attempts[-1].end, Succeeded)
 
 
 def _offers_for_state(job: Job) -> list[Offer]:
