@@ -103,9 +103,9 @@ def _classify(error: Exception, words: Sequence[str]) -> Failure | None:
             usual = {USAGE: help_hint, NOT_FOUND: with_session_flag("gputui ls", session)}.get(status)
             return Failure(status, str(error), hint or usual)
         case NoSession():
-            return Failure(
-                NOT_FOUND, str(error), with_session_flag("gputui add", session) + " -- COMMAND", "no-session"
-            )
+            there = f"mkdir -p {shlex.quote(session)} && cd {shlex.quote(session)} && " if session else ""
+            begin = with_session_flag("gputui run FILE", session) if HOST else f"{there}gputui add -- COMMAND"
+            return Failure(NOT_FOUND, str(error), begin, "no-session")
         case NeedsSession() | SessionError() | Refusal() | BadInput():
             return Failure(USAGE, str(error), help_hint)
         case RequestRefused(hint=str(hint)):

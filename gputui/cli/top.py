@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
+TYPE_CHECKING = False  # typing takes long to import
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 INTRODUCTION = """\
 usage: gputui [JOBS …] [options]        open the TUI: queue, GPUs, logs
        gputui COMMAND [options]
@@ -124,15 +131,28 @@ def main(words: list[str]) -> int:
 
         print(f"gputui {__version__}")
         return 0
-    error = _unknown_command(words)
-    return _refuse(error) if error is not None else run("app", words)
+    if words and not words[0].startswith("-") and not os.path.lexists(words[0]):
+        return _refuse_unknown(words, "neither a command nor a file", _nearest_file(words[0]))
+    return run("app", words)
 
 
-def _refuse(message: str) -> int:
-    from .output import USAGE, say
+def _refuse_unknown(words: list[str], what: str, file: str | None = None, topics: Iterable[str] = ()) -> int:
+    """Print an error about the first word, with the nearest command, file or topic of the help."""
+    from gputui.sources.values import closest_match
 
-    say(message)
-    return USAGE
+    from .command import run_command
+    from .commands import SUBCOMMANDS
+    from .output import USAGE, Exit
+
+    near = SYNONYMS.get(words[0]) or closest_match(words[0], SUBCOMMANDS) or file
+    topic = closest_match(words[0], topics)
+    hint = f"gputui help {topic}" if topic else f"gputui {near}" if near else "gputui help"
+    advice = f"did you mean {hint}?" if near or topic else "see gputui help"
+
+    def refuse() -> int:
+        raise Exit(USAGE, f"{words[0]!r} is {what}: {advice}", hint=hint)
+
+    return run_command(refuse, words)
 
 
 def _help(words: list[str]) -> int:
@@ -148,7 +168,7 @@ def _help(words: list[str]) -> int:
     elif (subcommand := ALIASES.get(words[0], words[0])) in SUBCOMMANDS:
         return run(subcommand, ["--help"])
     else:
-        return _refuse(f"no such command: {words[0]!r}; see gputui help")
+        return _refuse_unknown(words, "not a command", topics=("agents", "terms", "glossary"))
     return 0
 
 
@@ -170,23 +190,7 @@ def overview() -> str:
     return "\n".join([*lines, EXIT_STATUS, "", SEE_ALSO])
 
 
-def _unknown_command(words: list[str]) -> str | None:
-    """Return an error message if the first word is neither a command nor a file."""
-    import os
-
-    from gputui.sources.values import closest_match
-
-    from .commands import SUBCOMMANDS
-
-    if not words or words[0].startswith("-") or os.path.lexists(words[0]):
-        return None
-    near = SYNONYMS.get(words[0]) or closest_match(words[0], SUBCOMMANDS) or _nearest_file(words[0])
-    advice = f"did you mean gputui {near}?" if near else "see gputui help"
-    return f"{words[0]!r} is neither a command nor a file: {advice}"
-
-
 def _nearest_file(path: str) -> str | None:
-    import os
     import shlex
 
     from gputui.sources.values import closest_match

@@ -98,7 +98,8 @@ class Paths:
             if isinstance(error, SessionError):
                 raise
             raise SessionError(
-                f"cannot create a session in {self.root}: {error.strerror}; choose another --output-dir"
+                f"cannot create a session in {self.root}: {error.strerror}; "
+                "go to a directory that you can write, or choose another --output-dir (gputui run)"
             ) from error
         return fresh
 

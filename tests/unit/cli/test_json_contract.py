@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,6 +38,22 @@ def error_of(gputui: Gputui, *words: str) -> tuple[int, dict[str, Any]]:
     return told.status, error
 
 
+BEGIN = "mkdir -p nowhere && cd nowhere && gputui add -- COMMAND"
+
+
+def test_the_hint_for_a_missing_session_creates_it(tmp_path: Path) -> None:
+    command = (
+        BEGIN.replace("gputui", f"{shlex.join(GPUTUI)}").replace("COMMAND", "true").replace("add", "add --no-start")
+    )
+    assert (
+        subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, check=True, timeout=60).stdout
+        == b"0\n"
+    )
+    listing = [*GPUTUI, "ls", "--json", "--session", "nowhere"]
+    found = subprocess.run(listing, cwd=tmp_path, capture_output=True, check=True, timeout=60)
+    assert len(json.loads(found.stdout)["jobs"]) == 1
+
+
 @pytest.mark.parametrize(
     ("words", "status", "error", "hint"),
     [
@@ -44,7 +61,11 @@ def error_of(gputui: Gputui, *words: str) -> tuple[int, dict[str, Any]]:
         (["show", "nobody", "--json"], NOT_FOUND, "not-found", "gputui ls"),
         (["ls", "--json", "--sttae", "failed"], USAGE, "usage", "gputui ls --help"),
         (["results", "--json", "--top", "0"], USAGE, "usage", "gputui results --help"),
-        (["ls", "--json", "--session", "nowhere"], NOT_FOUND, "no-session", "gputui add --session nowhere -- COMMAND"),
+        (["ls", "--json", "--session", "nowhere"], NOT_FOUND, "no-session", BEGIN),
+        (["add", "--json", "--session", "nowhere", "true"], NOT_FOUND, "no-session", BEGIN),
+        (["lss", "--json"], USAGE, "usage", "gputui ls"),
+        (["help", "agent", "--json"], USAGE, "usage", "gputui help agents"),
+        (["help", "wrongword", "--json"], USAGE, "usage", "gputui help"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
