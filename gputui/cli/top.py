@@ -78,8 +78,8 @@ calls are enough.
 1. Add a job. The same key is always the same job, so a call that may have failed can be repeated.
 
      gputui add --json --key lr0.1 -- python train.py --lr 0.1
-       {"schema": 1, "jobs": [{"id": 0, "name": "job_0", "key": "lr0.1", "created": true}],
-        "cursor": "9b5a08dd-17"}
+       {"schema": 1, "jobs": [{"id": 0, "name": "job_0", "key": "lr0.1", "created": true,
+        "state": "queued"}], "cursor": "9b5a08dd-17"}
      gputui sweep --json --add --key night 'python train.py --lr {lr}' -p lr 0.1 0.01
 
 2. Wait until a job ends. The answer contains the jobs that ended since the cursor, each with its
@@ -87,6 +87,10 @@ calls are enough.
    are waiting; and the cursor for the next call.
 
      gputui wait --json --next --timeout 1h --since CURSOR
+
+   Status 1 with "cannot_start" means that none of the waiting jobs can ever start: "reason". With
+   "paused", a pause keeps all of them from starting: "message", "group", "probe_at". Continue with
+   gputui resume. A script that was restarted gets a cursor by adding a job again with the same key.
 
 3. Compare the results, best first.
 
@@ -103,9 +107,10 @@ calls are enough.
      gputui rerun --json --failed -y --dry-run
      gputui kill --json 0
 
-If several jobs fail with the same error, gputui pauses their group: "paused" in gputui ls --json
-names the error. Fix the cause, then rerun the failed jobs; one runs first. A job that is lost may
-have run: rerun it only if that does no harm.
+If several jobs fail with the same error, gputui pauses their group: "paused" in gputui wait --json
+and gputui ls --json names the error. Fix the cause, then rerun the failed jobs, of which one runs
+first; or continue without: gputui resume. gputui run --pause-after 0 never pauses. A job that is
+lost may have run: rerun it only if that does no harm.
 
 Exit status: 0 success; 1 refused, or jobs failed; 2 usage error; 3 no such session or job; 4 timed
 out; 5 the session cannot be used; 130 interrupted. An error is one JSON object on standard error:

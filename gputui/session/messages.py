@@ -280,10 +280,33 @@ class PickedJob(Struct, frozen=True):
     priority: int
 
 
+class CannotStart(Struct, frozen=True):
+    """Unfinished jobs of which none can ever start, and why the first cannot."""
+
+    jobs: list[JobId]
+    reason: str
+
+
+class JobsPaused(Struct, frozen=True):
+    """The pause that keeps all of some jobs from starting."""
+
+    message: str
+    jobs: tuple[JobId, ...]
+    """The failed jobs that caused the pause."""
+    group: str | None
+    """The paused group, or None if the scheduler is paused."""
+    probe: JobId | None
+    """The job that will run alone to find out whether the error is gone."""
+    probe_at: float | None
+    """Time when the probe starts, or None if only the user can resume."""
+
+
 class PickedJobs(Struct, frozen=True):
     jobs: list[PickedJob]
     missing: list[str]
     """Arguments that matched no job."""
+    cannot_start: CannotStart | None = None
+    paused: JobsPaused | None = None
 
 
 class SlotShown(Struct, frozen=True):
@@ -519,6 +542,8 @@ class PickJobs(OwnerRequest[PickedJobs], frozen=True, tag="pick"):
     all_failed: bool = False
     succeeded: bool = False
     all: bool = False
+    obstacle: bool = False
+    """Whether to reply also what keeps the unfinished jobs from starting, if none of them can."""
 
 
 class StatusQuestion(OwnerRequest[SessionStatus], frozen=True, tag="status"):

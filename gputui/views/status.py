@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gputui.core import job as states
 from gputui.core.amounts import counted, duration_words, moment
@@ -70,7 +71,7 @@ def queue_status(snapshot: Snapshot, *, owned: bool = True) -> QueueStatus:
     if suspended:
         jobs = counted(suspended, "suspended job", "suspended jobs")
         return QueueStatus(StatusWord.SUSPENDED, f"{jobs}; to continue: gputui continue")
-    if snapshot.waiting and not owned:
+    if snapshot.waiting and not owned and can_ever_start(snapshot, (job.id for job in snapshot)):
         return QueueStatus(StatusWord.IDLE, "no scheduler is running")
     if snapshot.waiting and paused_scopes:
         return QueueStatus(StatusWord.PAUSED, paused_groups)
@@ -190,7 +191,9 @@ def next_in_line(snapshot: Snapshot, job: Job) -> bool:
 
 
 def any_can_start(snapshot: Snapshot, jobs: Iterable[JobId]) -> bool:
-    """Return whether any of these jobs can start by itself, considering pauses, slots and dependencies."""
+    """Return whether any of these jobs, or a job on which it depends, is running or can start by itself, considering
+    pauses, slots and budgets.
+    """
     board = Board(snapshot.slots)
     # The groups that only the user can resume. None stands for all groups.
     stopped = {paused.group for paused in snapshot.paused_scopes if not paused.probing and paused.at is None}
@@ -202,6 +205,8 @@ def any_can_start(snapshot: Snapshot, jobs: Iterable[JobId]) -> bool:
         if job.id in visited:
             continue
         visited.add(job.id)
+        if isinstance(job.state, states.Active):
+            return True
         if None in stopped or job.spec.group in stopped:
             continue
         request = job.request
@@ -218,6 +223,23 @@ def any_can_start(snapshot: Snapshot, jobs: Iterable[JobId]) -> bool:
             case states.Blocked():
                 remaining += job.after
     return False
+
+
+def can_ever_start(snapshot: Snapshot, jobs: Iterable[JobId]) -> bool:
+    """Return whether any of these jobs could start if nothing was paused. Assume so while the slots are unknown."""
+    return not snapshot.slots or any_can_start(replace(snapshot, paused_scopes=()), jobs)
+
+
+def all_paused(snapshot: Snapshot, jobs: Iterable[JobId]) -> bool:
+    """Return whether none of these jobs can start now because of pauses. A pause does not count if its probe is running
+    or starts as soon as it fits.
+    """
+    if not starts_jobs(snapshot):
+        return True
+    scopes = (paused for paused in snapshot.paused_scopes if not paused.probing and not paused.due)
+    return not any_can_start(
+        replace(snapshot, paused_scopes=tuple(replace(paused, at=None) for paused in scopes)), jobs
+    )
 
 
 # Notifications

@@ -36,12 +36,15 @@ from gputui.logs.plain import plain
 from gputui.session.client import Client
 from gputui.session.messages import (
     NOW,
+    CannotStart,
     EventKind,
     Events,
+    JobsPaused,
     ListedJob,
     Listing,
     LoggedEvent,
     PickedJob,
+    PickedJobs,
     PickJobs,
     SessionStatus,
     Show,
@@ -72,8 +75,11 @@ def _wait_parser() -> Parser:
     parser = Parser(
         "wait",
         "Wait until the given jobs have ended, by default all jobs of the session. With --json, print the ended jobs "
-        "with their results, errors and last lines of output, and what is still running. Exit status: 0 if all "
-        "succeeded, 1 if not, 4 if the time is over, 5 if no scheduler is running.",
+        "with their results, errors and last lines of output, and what is still running. The wait ends at once, with "
+        "status 1, if none of the jobs can ever start, for example because a budget is used up (cannot_start). With "
+        "--json it also ends when a pause keeps all of them from starting (paused: the error, the group and when the "
+        "probe starts); gputui resume continues. Exit status: 0 if all succeeded, 1 if not, 4 if the time is over, "
+        "5 if no scheduler is running.",
         usage="wait [JOBS …] [--group NAME] [--any | --next [--since CURSOR]] [--timeout TIME] [--json]",
         examples="gputui wait && echo all good\ngputui wait 12 13\ngputui wait --any 3-9\n"
         "gputui wait --group sweep --timeout 2h --json\ngputui wait --next --since 9b5a08dd-17 --json",
@@ -169,6 +175,10 @@ class Waited(Struct, frozen=True):
     cursor: str
     gap: bool = False
     """Whether some events after the given cursor are no longer known, so that more jobs may have ended."""
+    cannot_start: CannotStart | None = None
+    """The unfinished jobs, if the wait ended because none of them can ever start."""
+    paused: JobsPaused | None = None
+    """The pause, if the wait ended because it keeps all unfinished jobs from starting."""
 
 
 ANSWERS = {"wait": Waited, "events": LoggedEvent}
@@ -185,12 +195,14 @@ class Waiter:
         self._client, self._options = client, options
         ids, names = parse_job_words(options.words)
         groups = [options.group] if options.group is not None else []
-        self._query = PickJobs(ids, names, groups, all=not options.words and not groups)
+        self._query = PickJobs(ids, names, groups, all=not options.words and not groups, obstacle=True)
         self._deadline = time.monotonic() + options.timeout if options.timeout is not None else None
         # Before the jobs are looked at, so that no end is missed in between.
         self._page = client.ask(Events(NOW if options.since is None else options.since))
         self._pause_reported = False
         self.gap = False
+        self.cannot_start: CannotStart | None = None
+        self.paused: JobsPaused | None = None
 
     @property
     def cursor(self) -> str:
@@ -203,7 +215,8 @@ class Waiter:
     def wait(self, line: StatusLine) -> tuple[list[JobId], bool]:
         """Wait, then return the jobs that have ended, and whether the wait has timed out."""
         while True:
-            jobs = self._jobs()
+            answer = self._pick()
+            jobs = answer.jobs
             ended = [job.id for job in jobs if job.state in ENDS]
             if self._options.next:
                 self.gap = self.gap or any(event.event is EventKind.GAP for event in self._page.events)
@@ -217,6 +230,9 @@ class Waiter:
                 if not self._page.events:
                     raise Exit(NOT_FOUND, "no unfinished jobs to wait for")
                 continue
+            if answer.cannot_start is not None or (answer.paused is not None and JSON.on):
+                self.cannot_start, self.paused = answer.cannot_start, answer.paused
+                return ended, False
             if self._timed_out:
                 return ended, True
             self._check_scheduler(jobs, line)
@@ -233,9 +249,11 @@ class Waiter:
             ended = set(self._ended())
             enough = ended if self._options.next else ended & unfinished if self._options.any else unfinished <= ended
             kinds = {event.event for event in self._page.events}
-            if enough or not kinds or kinds & {EventKind.PAUSED, EventKind.GAP}:
+            if enough or not kinds or kinds & {EventKind.PAUSED, EventKind.SLOTS, EventKind.GAP}:
                 return
             unfinished -= ended
+            if EventKind.ENDED in kinds and unfinished.isdisjoint(self._client.ask(StatusQuestion()).active):
+                return
             line.show(f"{counted(len(unfinished), 'job', 'jobs')} not ended yet")
 
     def _ended(self) -> list[JobId]:
@@ -243,13 +261,13 @@ class Waiter:
         ended = (event.job for event in self._page.events if event.event is EventKind.ENDED and event.final)
         return list(dict.fromkeys(job for job in ended if job is not None))
 
-    def _jobs(self) -> list[PickedJob]:
+    def _pick(self) -> PickedJobs:
         answer = self._client.ask(self._query)
         if answer.missing:
             raise Exit(NOT_FOUND, f"no job {', '.join(answer.missing)} in {self._client.root}")
         if not answer.jobs and not self._options.next:
             raise Exit(NOT_FOUND, f"no jobs in {self._client.root}")
-        return answer.jobs
+        return answer
 
     def _check_scheduler(self, jobs: Sequence[PickedJob], line: StatusLine) -> None:
         """Exit if no job can end because no scheduler runs. Report a pause once."""
@@ -277,19 +295,23 @@ def wait(client: Client, options: Options) -> int:
         status = client.ask(StatusQuestion())
         metric = listing.metric.name if listing.metric is not None else None
         jobs = list(_in_full(client, listing.jobs, metric))
-        print_json(Waited(jobs, status.active, status.waiting, timed_out, waiter.cursor, waiter.gap))
-    elif options.next:
+        stopped = (waiter.cannot_start, waiter.paused)
+        print_json(Waited(jobs, status.active, status.waiting, timed_out, waiter.cursor, waiter.gap, *stopped))
+    elif options.next and ended:
         for job in listing.jobs:
             out(plain(f"#{job.id} {job.name}: {job.state}{f': {job.end}' if job.end else ''}"))
         out(f"cursor {waiter.cursor}")
     elif bad:
         counts = format_counts(Counter(job.state for job in bad))
         say(f"{len(ended) - len(bad)} of {len(ended)} succeeded; {counts}")
+    if waiter.cannot_start is not None and not JSON.on:
+        count = counted(len(waiter.cannot_start.jobs), "job", "jobs")
+        say(f"{count} cannot start: {waiter.cannot_start.reason}")
     if timed_out:
         if not JSON.on:
             say(f"timed out; {_unfinished(client.ask(StatusQuestion()))}")
         return TIMED_OUT
-    return REFUSED if bad else 0
+    return REFUSED if bad or waiter.cannot_start is not None or waiter.paused is not None else 0
 
 
 def _unfinished(status: SessionStatus) -> str:

@@ -38,7 +38,7 @@ from gputui.session.messages import (
 )
 from gputui.views import format
 from gputui.views.format import SIGNS
-from gputui.views.status import format_outlook
+from gputui.views.status import StatusWord, format_outlook
 
 STATE_HELP = "filter by state; failed includes timed_out, lost, refused; also waiting, active, ended"
 
@@ -141,7 +141,7 @@ def header(listing: Listed | ListedRows, resume: str, now: float) -> list[tuple[
         parts += format_outlook(seen.at, seen.jobs, remaining, seen.unknown, never, now)
     lines = [(" · ".join(part for part in parts if part), "1")]
     if scheduler.waiting_for and not scheduler.paused:
-        advice = f"; {resume} starts a daemon" if listing.process is None else ""
+        advice = f"; {resume} starts a daemon" if scheduler.word == StatusWord.IDLE else ""
         lines.append((f"  {scheduler.word}: {plain(scheduler.waiting_for)}{advice}", "33"))
     lines += [(f"! {plain(pause_text(pause, now))} (to resume: {resume})", "1;33") for pause in scheduler.paused]
     if scheduler.cause is not None and not (scheduler.paused and scheduler.cause.kind is PauseKind.CRASHES):

@@ -171,6 +171,7 @@ class Tools:
         Returns the ended jobs with state, error, main result and last lines of output, and the jobs that still run.
         With `since`, a cursor from an earlier answer, it returns at the first end after that cursor, so that repeated
         calls miss none. After the timeout `timed_out` is true; the jobs continue.
+        `cannot_start` and `paused` say why it returned although none of the jobs can start; resume ends a pause.
         """
         flags = ["--any"] * any_of_them + ["--next", "--since", *_operands(since)] * bool(since)
         return await self._ask("wait", *_operands(*jobs or []), *flags, "--timeout", f"{timeout_seconds}s")

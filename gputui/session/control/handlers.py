@@ -15,7 +15,7 @@ from gputui import __version__
 from gputui.core import job as states
 from gputui.core.amounts import counted
 from gputui.core.eta import progress_of
-from gputui.core.events import Refusal
+from gputui.core.events import PauseKind, Refusal
 from gputui.core.job import FAILURES, WORDS, Attempt, Job, JobId, StateName, describe_end
 from gputui.core.parameters import parameters_of
 from gputui.core.results import JobResults, MainMetric, direction_of, parse_wanted_metric
@@ -33,7 +33,7 @@ from gputui.session.store.event_log import EventWaiters, read_events
 from gputui.views.consumption import consumption, use_of
 from gputui.views.format import silence
 from gputui.views.results_table import results_table
-from gputui.views.status import any_can_start, queue_status, starts_jobs
+from gputui.views.status import all_paused, any_can_start, can_ever_start, queue_status, starts_jobs
 from gputui.views.summary import summarize
 from gputui.views.waiting import Reason, failed_jobs, needs, waiting_reason, why
 
@@ -262,10 +262,24 @@ class RequestHandler:
             picked.update(members)
             missing += [] if members else [f"in group {group}"]
         picked.update({job.id: job for job in _pick_by_state(ask, snapshot)})
-        jobs = (picked[id] for id in sorted(picked))
-        return messages.PickedJobs(
+        jobs = [picked[id] for id in sorted(picked)]
+        reply = messages.PickedJobs(
             [messages.PickedJob(job.id, job.name, job.state.name, job.issued, job.priority) for job in jobs], missing
         )
+        return replace(reply, **self._obstacle(jobs)) if ask.obstacle else reply
+
+    def _obstacle(self, jobs: Sequence[Job]) -> dict[str, Any]:
+        """Return the fields of a reply that say why none of these jobs runs or starts by itself."""
+        owner, snapshot = self._owner, self._owner.snapshot
+        unfinished = [job for job in jobs if not isinstance(job.state, states.Ended)]
+        ids = [job.id for job in unfinished]
+        if not ids or not snapshot.active.isdisjoint(ids):
+            return {}
+        if not can_ever_start(snapshot, ids):
+            first = next((job for job in unfinished if not isinstance(job.state, states.Blocked)), unfinished[0])
+            reason = why(owner.scheduler, owner.scheduler.book[first.id], time.time()) or ""
+            return {"cannot_start": messages.CannotStart(ids, reason)}
+        return {"paused": jobs_paused(snapshot, unfinished)} if all_paused(snapshot, ids) else {}
 
 
 def _pick_by_state(ask: messages.PickJobs, snapshot: Snapshot) -> list[Job]:
@@ -330,6 +344,17 @@ def scheduler_shown(snapshot: Snapshot, *, owned: bool) -> messages.SchedulerSho
         for paused in snapshot.paused_scopes
     )
     return messages.SchedulerShown(snapshot.mode, status.word, status.awaits or None, cause_shown, paused_scopes)
+
+
+def jobs_paused(snapshot: Snapshot, jobs: Iterable[Job]) -> messages.JobsPaused:
+    """Return the pause that keeps these jobs from starting."""
+    cause, groups = snapshot.cause, {job.spec.group for job in jobs}
+    scopes = (paused for paused in snapshot.paused_scopes if any(paused.covers(group) for group in groups))
+    if (cause is None or cause.kind is PauseKind.CRASHES) and (scope := next(scopes, None)) is not None:
+        return messages.JobsPaused(scope.cause.message, scope.cause.jobs, scope.group, scope.job, scope.at)
+    if cause is None:
+        return messages.JobsPaused(str(snapshot.mode), (), None, None, None)
+    return messages.JobsPaused(cause.message, cause.jobs, None, None, None)
 
 
 def outlook_shown(snapshot: Snapshot) -> messages.OutlookShown:

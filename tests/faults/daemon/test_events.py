@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,9 @@ def command(home: Session, *words: str) -> subprocess.Popen[str]:
 def is_connected(pid: int) -> bool:
     """Return whether the process has an open socket."""
     files = (Path(f"/proc/{pid}/fd") / fd for fd in os.listdir(f"/proc/{pid}/fd"))
-    return any(os.readlink(file).startswith("socket:") for file in files if os.path.lexists(file))
+    with suppress(FileNotFoundError):  # a file that was closed meanwhile
+        return any(os.readlink(file).startswith("socket:") for file in files)
+    return False
 
 
 def parsed(done: Done) -> list[dict[str, Any]]:
@@ -240,3 +243,65 @@ def test_a_wait_returns_when_the_owner_is_killed_and_the_next_one_sees_the_end(h
     _, err = waiting.communicate(timeout=60)
     assert waiting.returncode == 1, err
     assert "0 of 1 succeeded; 1 failed" in err
+
+
+@pytest.mark.parametrize("given", [["--gpus", "99"], ["--budget", "1s", "--project", "sweep"]])
+def test_a_wait_for_jobs_that_can_never_start_says_why_and_gives_no_advice_that_is_refused(
+    home: Home, given: list[str]
+) -> None:
+    home.begin()
+    home.command({"type": "resume"})
+    if "--budget" in given:
+        home.call("add", *given, "--", "sleep 1.2")
+        assert home.call("wait").returncode == 0
+    home.call("add", *given, "--", "true")
+    job = json.loads(home.call("ls", "--json").stdout)["jobs"][-1]["id"]
+    words = ("group sweep has used its budget", "of 0.000278 GPU-hours") if "--budget" in given else ("needs 99 GPUs",)
+    for owned in (True, False):
+        if not owned:
+            home.gone("nothing is left to do")
+        for options in ([], ["--next"]):
+            answer = waited(home, *options, "--timeout", "60", status=1)
+            assert (answer["cannot_start"]["jobs"], answer["paused"], answer["timed_out"]) == ([job], None, False)
+            assert all(word in answer["cannot_start"]["reason"] for word in words), answer
+        done = home.call("wait", str(job))
+        assert done.returncode == 1
+        assert done.stderr.startswith("gputui: 1 job cannot start: ")
+        assert "resume" not in done.stderr
+    assert "resume" not in home.call("ls").stdout
+
+
+def test_a_wait_with_json_ends_when_a_pause_begins_and_says_which(home: Home, tmp_path: Path) -> None:
+    fails = "echo \"KeyError: 'depth'\" >&2; exit 1"
+    home.begin(f"{home.waits}; {fails}", *[f"{home.waits}; {fails}"] * 3)
+    home.command({"type": "settings", "pause_after": 2, "probe": 600.0})
+    home.resume()
+    waiting = command(home, "wait", "--json")
+    until(lambda: is_connected(waiting.pid), "it waits")
+    home.gate.touch()
+    out, err = waiting.communicate(timeout=60)
+    assert waiting.returncode == 1, err
+    paused = valid("wait", out)["paused"]
+    assert "KeyError: 'depth'" in paused["message"], paused
+    assert paused["jobs"]
+    assert paused["probe"] is not None
+    assert paused["probe_at"] is not None
+    assert waited(home, "--next", "--timeout", "60", status=1)["paused"] == paused
+    assert home.call("wait", "--timeout", "0.2").returncode == 4, "without --json it keeps waiting"
+
+
+def test_a_wait_with_json_does_not_end_while_a_job_of_the_paused_scheduler_runs(home: Home) -> None:
+    home.begin("true")
+    assert waited(home, "--next", status=1)["paused"]["probe_at"] is None
+    home.resume()
+    until(lambda: home.call("wait").returncode == 0, "the first job has ended")
+    home.add(home.told("a", home.waits), "true --gpus 2")
+    until(home.runs, "it runs")
+    waiting = command(home, "wait", "--json")
+    home.command({"type": "pause", "kind": "user"})
+    home.add("true")
+    assert waited(home, "1", "--timeout", "0.2", status=4)["paused"] is None
+    home.gate.touch()
+    out, err = waiting.communicate(timeout=60)
+    assert waiting.returncode in (0, 1), err
+    assert valid("wait", out)["timed_out"] is False

@@ -73,7 +73,8 @@ def test_an_agent_runs_a_sweep_and_learns_which_run_was_best_and_why_one_failed(
         added = await agent.call("sweep", pattern=pattern, parameters=parameters, key="night")
         again = await agent.call("sweep", pattern=pattern, parameters=parameters, key="night")
         first = await agent.call("wait", since=added["cursor"], timeout_seconds=1)
-        assert first["timed_out"], "the session is paused"
+        assert first["paused"]["group"] is None
+        assert not first["timed_out"]
         assert [job["created"] for job in added["jobs"]] == [True] * 3
         assert [(job["id"], job["created"]) for job in again["jobs"]] == [(job["id"], False) for job in added["jobs"]]
         home.resume()
@@ -159,7 +160,7 @@ def test_a_job_id_may_be_a_number_or_text_wherever_a_job_is_named(home: Home) ->
             assert "no output from #0 yet" in await agent.error("logs", job=first)
             (job,) = (await agent.call("add", command="true", after=[first]))["jobs"]
             assert "#0" in json.dumps((await agent.call("status"))["jobs"][job["id"]])
-        assert (await agent.call("wait", jobs=[0], timeout_seconds=0))["timed_out"]
+        assert (await agent.call("wait", jobs=[0], timeout_seconds=0))["paused"]
         assert (await agent.call("resume"))["scheduler"]["state"] == "running"
         await agent.call("requeue", jobs=[0])
         await agent.call("kill", jobs=[0], now=True)
