@@ -128,6 +128,8 @@ class Devices:
         if self._sampled_for is None or slots is not self._sampled_for[0] or watched is not self._sampled_for[1]:
             self._sampled_for = (slots, watched)
             self._start_sampling(scheduler)
+            if any(slot.kind is DeviceKind.SIMULATED for slot in slots) and not self._shared:
+                self._describe_simulated(scheduler)
         if scheduler.book.active:
             self.recording.keep_host_use(self._loop, lambda: list_wrappers(scheduler))
         if not self._shared:
@@ -141,6 +143,16 @@ class Devices:
         with self._leases.gate(free.values()):
             self._update_facts(scheduler, self._leased(free))
             yield
+
+    def _describe_simulated(self, scheduler: Scheduler) -> None:
+        """Tell the scheduler the memory of simulated devices, which is known without sampling them."""
+        from gputui.gpus.simulated import card
+
+        simulated = (slot for slot in scheduler.board.slots if slot.kind is DeviceKind.SIMULATED)
+        facts = {
+            word: DeviceFacts(memory_total=card.memory, memory_used=0) for slot in simulated for word in slot.devices
+        }
+        scheduler.handle(DevicesSeen(facts), time.time())
 
     def _start_sampling(self, scheduler: Scheduler) -> None:
         board = scheduler.board

@@ -318,3 +318,14 @@ def test_a_reader_that_ends_early_is_not_an_error(sh: Shell) -> None:
         done = subprocess.run(words, cwd=sh.directory, capture_output=True, text=True, check=False, timeout=60)
         assert done.stdout.count("\n") == 1, command
         assert (done.returncode, done.stderr) == (0, ""), command
+
+
+def test_a_job_that_needs_more_memory_than_any_gpu_has_gets_a_warning(sh: Shell) -> None:
+    sh("add", "--", "exec sleep 600", GPUTUI_GPUS="sim:2")
+    until(lambda: sh.state(0) == "running", "it runs")
+    needs = "needs a slot with 30.0 GiB; this session has GPU 0, 1"
+    assert sh("add", "--memory", "30G", "--", "true").stderr == f"gputui: warning: #1 can never start: {needs}\n"
+    assert sh("add", "--memory", "20G", "--", "true").stderr == ""
+    until(lambda: sh.state(2) == "succeeded", "the one that fits has run")
+    assert sh.state(1) == "queued"
+    sh("stop")
