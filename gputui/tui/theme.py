@@ -232,6 +232,7 @@ class Look(StrEnum):
     OK_ODD = "bar odd"
     UNDER_WAY = "under way"
     CRASHED = "crashed"
+    KILLED = "killed"
     CHOSEN = "chosen"
     OTHERS = "bar others"
 
@@ -349,6 +350,7 @@ def _lined_bars(styles: dict[Look, Style]) -> dict[Look, Style]:
         Look.OK_ODD: styles[Look.RUNNING],
         Look.UNDER_WAY: styles[Look.RUNNING_BOLD],
         Look.CRASHED: styles[Look.FAILURE] + Style(bold=True, reverse=True),
+        Look.KILLED: styles[Look.WARNING] + Style(reverse=True),
         Look.CHOSEN: Style(bold=True, reverse=True),
         Look.OTHERS: styles[Look.EXTERNAL],
         **dict.fromkeys(HEAT, styles[Look.TEXT]),
@@ -357,7 +359,12 @@ def _lined_bars(styles: dict[Look, Style]) -> dict[Look, Style]:
 
 def _filled_bars(styles: dict[Look, Style], table: LookTable) -> dict[Look, Style]:
     dark = Style(color=styles[Look.TEXT].bgcolor, bold=True)
-    over = {Look.UNDER_WAY: Look.RUNNING, Look.CRASHED: Look.FAILURE, Look.CHOSEN: Look.FOCUS}
+    over = {
+        Look.UNDER_WAY: Look.RUNNING,
+        Look.CRASHED: Look.FAILURE,
+        Look.KILLED: Look.WARNING,
+        Look.CHOSEN: Look.FOCUS,
+    }
     bars = {look: dark + Style(bgcolor=styles[meaning].color) for look, meaning in over.items()}
     return bars | {
         Look(f"bar {name}"): _style(text) + _style(background=bar) for name, (text, bar) in table.bars.items()

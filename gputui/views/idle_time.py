@@ -18,10 +18,10 @@ from gputui.core.spans import RecordedSpan, SpanKind
 from .status import starts_after
 from .timeline import Bar, PlaceRow, SlotPlace, Timeline, places_of, still_waits
 
+MOST_PARTS = 20
+"""Maximum number of parts into which an idle time is split by its causes."""
 MOST_EXPECTED = 400
 """Maximum number of waiting jobs with a predicted start."""
-_MAIN_REASON_SHARE = 0.3
-"""Minimum share of a gap that a cause must cover to be the gap's reason."""
 
 
 class Gap(Struct, frozen=True):
@@ -29,7 +29,7 @@ class Gap(Struct, frozen=True):
     since: float
     until: float
     reason: SpanKind | None
-    """What caused the gap, or None if no recorded cause covers enough of the gap."""
+    """What caused the gap, or None if no cause was recorded."""
     words: str
     open: bool = False
     """Whether the gap is still open."""
@@ -50,15 +50,22 @@ def gaps(
     shortest: float,
     active: Bar | None,
 ) -> list[Gap]:
-    """Return the idle gaps of a place. On a cluster there are none, because other users' jobs may run in between."""
+    """Return the idle gaps of a place, split where their reasons change.
+
+    On a cluster there are none, because other users' jobs may run in between.
+    """
     if place.in_cluster:
         return []
     until = min(until, now)
     idle = []
     for start, end in _idle_times(timeline.row(place), since, until, active):
         if end - start >= shortest:
-            reason, words = why_idle(timeline, spans, place, start, end, now)
-            idle.append(Gap(place, start, end, reason, words, open=end >= now - 1.0 and active is None))
+            for since_then, until_then, span in _causes(
+                spans, place, start, end, now, max(shortest, (end - start) / MOST_PARTS)
+            ):
+                is_open = until_then >= now - 1.0 and active is None
+                reason, words = _why_idle(timeline, span, since_then, until_then)
+                idle.append(Gap(place, since_then, until_then, reason, words, open=is_open))
     return idle
 
 
@@ -79,23 +86,32 @@ def _idle_times(row: PlaceRow, since: float, until: float, active: Bar | None) -
         yield max(since, row.ends[-1]), stop
 
 
-def why_idle(
-    timeline: Timeline, spans: Iterable[RecordedSpan], place: SlotPlace, since: float, until: float, now: float
-) -> tuple[SpanKind | None, str]:
-    """Return the reason for a gap, and its text.
+def _causes(
+    spans: Sequence[RecordedSpan], place: SlotPlace, since: float, until: float, now: float, shortest: float
+) -> list[tuple[float, float, RecordedSpan | None]]:
+    """Split an idle time by its causes. Each part has the cause that covers it, or None if no cause was recorded.
 
-    The reason is the cause that covers most of the gap. If no cause covers enough of the gap, the reason is None and
-    the text says whether jobs were waiting.
+    A part shorter than `shortest` is not split off.
     """
-    best: tuple[float, RecordedSpan] | None = None
-    for span in spans:
-        if span.device and span.device != place.device_key:
-            continue
-        covered = min(until, span.lasts_until(now)) - max(since, span.since)
-        if covered > 0 and (best is None or covered > best[0]):
-            best = covered, span
-    if best is not None and best[0] >= _MAIN_REASON_SHARE * (until - since):
-        return best[1].kind, span_words(best[1])
+    covers = [
+        (min(until, span.lasts_until(now)) - max(since, span.since), span)
+        for span in spans
+        if span.device in ("", place.device_key) and span.since < until and span.lasts_until(now) > since
+    ]
+    covered, span = max(covers, key=lambda cover: cover[0], default=(0.0, None))
+    if span is None or covered < min(shortest, until - since):
+        return [(since, until, None)]
+    start, end = max(since, span.since), min(until, span.lasts_until(now))
+    start, end = start if start - since >= shortest else since, end if until - end >= shortest else until
+    before = _causes(spans, place, since, start, now, shortest) if start > since else []
+    after = _causes(spans, place, end, until, now, shortest) if end < until else []
+    return [*before, (start, end, span), *after]
+
+
+def _why_idle(timeline: Timeline, span: RecordedSpan | None, since: float, until: float) -> tuple[SpanKind | None, str]:
+    """Return the reason for a gap with this cause, and its text, which says without a cause whether jobs waited."""
+    if span is not None:
+        return span.kind, span_words(span)
     if timeline.waited_at((since + until) / 2) <= 0:
         return None, "nothing left to run"
     return None, "jobs waited for other reasons"

@@ -12,7 +12,19 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from gputui.core.book import Place, place_of
-from gputui.core.job import FAILURES, Attempt, EngineName, Job, JobId, Placed, SlotId, StateName, Succeeded, Waiting
+from gputui.core.job import (
+    FAILURES,
+    Attempt,
+    EngineName,
+    Job,
+    JobId,
+    Killed,
+    Placed,
+    SlotId,
+    StateName,
+    Succeeded,
+    Waiting,
+)
 from gputui.core.slots import NO_GPU, Slot
 from gputui.core.snapshot import Snapshot
 
@@ -71,6 +83,7 @@ class Bar(Struct, frozen=True):
     end: float | None
     """When the attempt ended, or None while it is running."""
     bad: bool = False
+    killed: bool = False
 
 
 class _Entry(NamedTuple):
@@ -79,6 +92,7 @@ class _Entry(NamedTuple):
     job: JobId
     attempt: int
     bad: bool
+    killed: bool
 
 
 class PlaceRow:
@@ -89,6 +103,8 @@ class PlaceRow:
         self.jobs, self.attempts = array("q"), array("q")
         self.bad: list[float] = []
         """Start times of the failed attempts."""
+        self._killed: set[float] = set()
+        """Start times of the killed attempts."""
         self._idle: list[tuple[float, float]] | None = None
         for entry in sorted(entries):
             self.add(entry)
@@ -105,6 +121,8 @@ class PlaceRow:
         self.attempts.insert(at, entry.attempt)
         if entry.bad:
             insort(self.bad, entry.start)
+        if entry.killed:
+            self._killed.add(entry.start)
         if at < len(self) - 1:
             self._idle = None
         elif self._idle is not None and at and self.starts[at] - self.ends[at - 1] >= SHORTEST_IDLE:
@@ -123,7 +141,7 @@ class PlaceRow:
     def bar(self, index: int) -> Bar:
         start = self.starts[index]
         bad = bisect_left(self.bad, start) < bisect_right(self.bad, start)
-        return Bar(self.jobs[index], self.attempts[index], start, self.ends[index], bad)
+        return Bar(self.jobs[index], self.attempts[index], start, self.ends[index], bad, start in self._killed)
 
     def within(self, since: float, until: float) -> range:
         """Return the indices of the attempts that overlap the time from `since` to `until`."""
@@ -155,12 +173,14 @@ class Timeline:
         self.rows: dict[SlotPlace, PlaceRow] = {}
         self._read: dict[SlotPlace, list[_Entry]] = {}
         self.added, self.begun = array("d"), array("d")
-        """Times when jobs were added, and times when jobs first started. `settle` sorts them."""
+        """Times when jobs were added, and times since when they have not been waiting. `settle` sorts them."""
         self.waiting: list[Place] = []
         """Places of waiting jobs, in queue order. Some of the jobs may no longer be waiting."""
         self.arrivals: dict[float, int] = {}
         """Number of jobs added at each time, for the first MOST_ARRIVALS times."""
         self._known: dict[JobId, int] = {}
+        self._begun_so_far: dict[JobId, float] = {}
+        """For each job without an ended attempt that is not waiting any more, its entry in `begun`."""
         self._durations: dict[str, deque[float]] = {}
 
     def read(self, jobs: Iterable[Job]) -> None:
@@ -193,7 +213,8 @@ class Timeline:
                 self.arrivals[job.added] = self.arrivals.get(job.added, 0) + 1
         known_attempts = known_attempts or 0
         for attempt in job.attempts[known_attempts:]:
-            entry = _Entry(attempt.started, attempt.ended, job.id, attempt.number, attempt.end.name in FAILURES)
+            bad, killed = attempt.end.name in FAILURES, isinstance(attempt.end, Killed)
+            entry = _Entry(attempt.started, attempt.ended, job.id, attempt.number, bad, killed)
             for place in places_of_attempt(attempt):
                 if later:
                     self.rows.setdefault(place, PlaceRow()).add(entry)
@@ -202,9 +223,8 @@ class Timeline:
             if isinstance(attempt.end, Succeeded):
                 durations = self._durations.setdefault(job.spec.group, deque(maxlen=_KEPT_DURATIONS))
                 durations.append(attempt.seconds)
-        if not known_attempts and job.attempts:
-            first = job.attempts[0].started
-            insort(self.begun, first) if later else self.begun.append(first)
+        if not known_attempts:
+            self._note_begun(job, later=later)
         self._known[job.id] = len(job.attempts)
         if isinstance(job.state, Waiting):
             key = place_of(job)
@@ -212,6 +232,26 @@ class Timeline:
             # A job that was held and released may still be in the list.
             if at == len(self.waiting) or self.waiting[at] != key:
                 self.waiting.insert(at, key)
+
+    def _note_begun(self, job: Job, *, later: bool) -> None:
+        """Note since when a job has not been waiting for its first start. A job that is held or that ended without
+        having started counts as if it had never waited.
+        """
+        before = self._begun_so_far.pop(job.id, None)
+        begun: float | None = None
+        if job.attempts:
+            begun = job.attempts[0].started
+        elif job.active is not None and not job.submitted:
+            begun = job.active.since
+        elif job.archived or job.state.name not in (*_GOES_ON, StateName.STARTING):
+            begun = job.added
+        if begun is not None and not job.attempts:
+            self._begun_so_far[job.id] = begun
+        if begun != before:
+            if before is not None:
+                self.begun.remove(before)
+            if begun is not None:
+                insort(self.begun, begun) if later else self.begun.append(begun)
 
     def places(self, snapshot: Snapshot) -> list[SlotPlace]:
         """Return the places of all rows: slots, then former slots. On a cluster: all GPUs ever used, sorted by name."""

@@ -10,7 +10,7 @@ from support.core import operations
 from support.sessions import spec
 
 from gputui.core.events import AddJobs, AttemptEnded, Exited, SetSlots, Spawned
-from gputui.core.job import Attempt, Failed, Job, StateName, Succeeded
+from gputui.core.job import Attempt, End, Failed, Job, Killed, StateName, Succeeded, TimedOut
 from gputui.core.scheduler import Scheduler
 from gputui.core.slots import Slot
 from gputui.core.spans import RecordedSpan, SpanKind
@@ -83,6 +83,29 @@ def drawn(timeline: Timeline, scheduler: Scheduler, now: float, **changes: objec
     return "\n".join(line.text for line in lines(scene(timeline, scheduler, now, 120, 37, **changes)))
 
 
+@pytest.mark.parametrize("lined", [False, True])
+def test_every_end_has_its_own_look_which_the_legend_explains(lined: bool) -> None:
+    ends: list[End] = [Succeeded(), Failed(3), Killed(), TimedOut(60.0, silent=True)]
+    jobs = []
+    for number, end in enumerate(ends, 1):
+        attempt = Attempt(1, ("0",), ZERO + 100 * number, ZERO + 100 * number + 90, end, None, None, "", slots=(0,))
+        jobs.append(Job(number, spec("x"), ZERO, 30, float(number), end, attempts=(attempt,)))
+    timeline, scheduler = read(jobs)
+    page = lines(scene(timeline, scheduler, ZERO + 600, 120, 37, cursor=None, lined=lined))
+    legend = next(line.pieces for line in page if " killed" in line.text)
+    explained = {legend[index + 1][0].strip(): look for index, (_, look) in enumerate(legend[:-1])}
+    assert "expected" in explained, "the legend fits"
+    drawn_looks = {look for _, look in page[1].pieces}
+    assert {explained["killed"], explained["failed"], explained["ok"]} <= drawn_looks
+    assert len({explained["killed"], explained["failed"], explained["ok"]}) == 3
+    only_killed, _ = read(jobs[2:3])
+    alone = lines(scene(only_killed, scheduler, ZERO + 600, 120, 37, cursor=None, lined=lined))
+    assert explained["ok"] not in {look for _, look in alone[1].pieces}
+    only_hung, _ = read(jobs[3:])
+    alone = lines(scene(only_hung, scheduler, ZERO + 600, 120, 37, cursor=None, lined=lined))
+    assert explained["failed"] in {look for _, look in alone[1].pieces}
+
+
 def test_how_busy_a_slot_was_does_not_fall_after_the_end() -> None:
     timeline, scheduler = read([ended(1, 0, 60), ended(2, 100, 200), ended(3, 0, 200, device="1")])
     for later in (200, 300, 5000):
@@ -113,7 +136,7 @@ def test_every_line_is_exactly_as_wide_as_the_screen_at_every_size(lined: bool) 
 def test_gaps_say_who_used_the_gpu() -> None:
     timeline, scheduler = read([ended(1, 0, 690), ended(2, 1550, 1600)])
     text = drawn(timeline, scheduler, ZERO + 1600, spans=SPANS[:1])
-    assert "14:20  alice名前: python, pid 4, 31.0 G" in text
+    assert "13:30  alice名前: python, pid 4, 31.0 G" in text
     assert "alice名前 started using GPU 0" in text
 
 

@@ -362,6 +362,7 @@
 
   // The jobs of each device, and its load below them
 
+  const ENDS = { failed: "--failed", killed: "--killed" };
   function timeline() {
     const tracks = new Map(((data.load && data.load.tracks) || []).filter(track => track.load.some(value => value !== null)).map(track => [track.label, track]));
     if (!data.bars.length) return;
@@ -372,7 +373,12 @@
     const body = section("Timeline", "jobs" + (tracks.size ? ", load below" : "")), place = el("div");
     const note = data.users.length ? data.users.map(user => user.name).join(", ") : "somebody else";
     if (others) body.firstChild.lastChild.append("; ", el("span", { class: "others", text: "purple: " + note }));
-    body.append(place);
+    const kinds = [["ok", "--job", bar => !(bar.end in ENDS)], ...Object.entries(ENDS).map(([end, color]) => [end, color, bar => bar.end === end])];
+    body.append(el("div", { class: "legend", id: "ends" }, ...kinds.filter(kind => data.bars.some(kind[2])).map(([text, color]) => {
+      const mark = el("i");
+      mark.style.background = `var(${color})`;
+      return el("span", {}, mark, " " + text);
+    })), place);
     const BAR = 20, LOAD = 20, GAP = 12, names = data.names;
     // Jobs that share a device are drawn below each other.
     const lanes = slots.map(slot => {
@@ -400,8 +406,8 @@
         if (name(lane.slot)) drawn.append(svg("text", { x: 0, y: top + 29 }, name(lane.slot)));
         lane.bars.forEach((bar, i) => {
           const at = top + bar.row * BAR, wide = Math.max(1, x(until(bar)) - x(bar.from) - 0.6), label = (best && bar.job === best.id ? "★ " : "") + "#" + bar.job;
-          const box = svg("rect", { x: x(bar.from), y: at, width: wide, height: BAR - 2, fill: bar.end === "failed" ? "var(--failed)" : bar.end === "killed" ? "var(--killed)" : i % 2 ? "var(--job2)" : "var(--job)" });
-          box.append(svg("title", {}, "#" + bar.job + "  " + clock(bar.from) + " – " + (bar.to === null ? "" : clock(bar.to)) + "  " + duration(until(bar) - bar.from) + (bar.mean !== null ? "  GPU " + Math.round(bar.mean) + " %" : "")));
+          const box = svg("rect", { x: x(bar.from), y: at, width: wide, height: BAR - 2, fill: ENDS[bar.end] ? `var(${ENDS[bar.end]})` : i % 2 ? "var(--job2)" : "var(--job)" });
+          box.append(svg("title", {}, "#" + bar.job + "  " + clock(bar.from) + " – " + (bar.to === null ? "" : clock(bar.to)) + "  " + duration(until(bar) - bar.from) + (bar.mean !== null ? "  GPU " + Math.round(bar.mean) + " %" : "") + (bar.end ? "  " + bar.end : "")));
           drawn.append(box);
           if (wide > 8 + 7 * label.length) { const text = svg("text", { x: x(bar.from) + wide / 2, y: at + 13, "text-anchor": "middle", "pointer-events": "none" }, label); text.style.fill = "var(--on-job)"; drawn.append(text); }
         });

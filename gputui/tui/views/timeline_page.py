@@ -77,6 +77,8 @@ def _bar(run: Sequence[Cell], scene: TimelineScene) -> list[Piece]:
         return [(STEPS[min(len(STEPS) - 1, int(cell.share * len(STEPS)))], Look.RUNNING_BOLD) for cell in run]
     if bar.bad and not chosen:
         return [(sign, Look.CRASHED) for sign in "✗".ljust(len(run))]
+    if bar.killed and not chosen:
+        return [(sign, Look.KILLED) for sign in "■".ljust(len(run))]
     look = Look.CHOSEN if chosen else Look.UNDER_WAY if bar.end is None else (Look.OK_EVEN, Look.OK_ODD)[first.shade]
     room = len(run)
     if scene.lined and not chosen:
@@ -311,11 +313,12 @@ def _happened_lines(scene: TimelineScene, room: int, cells: int) -> list[Pieces]
 def _legend(lined: bool) -> Pieces:
     ok, runs, others = ("├─", "├━", "//") if lined else ("  ", "  ", "  ")
     return (
-        (" ", Look.TEXT), (ok, Look.OK_EVEN), (" ok   ", Look.PAST), (runs, Look.UNDER_WAY),
-        (" running   ", Look.PAST), ("✗", Look.CRASHED), (" failed   ", Look.PAST),
-        (others, Look.OTHERS), (" external   ", Look.PAST), ("‖‖", Look.WARNING),
-        (" paused   ", Look.PAST), ("··", Look.LINE), (" idle   ", Look.PAST),
-        ("━━", Look.RUNNING_BOLD), (" until ETA   ", Look.PAST), ("┄┄", Look.PAST),
+        (" ", Look.TEXT), (ok, Look.OK_EVEN), (" ok  ", Look.PAST), (runs, Look.UNDER_WAY),
+        (" running  ", Look.PAST), ("✗", Look.CRASHED), (" failed  ", Look.PAST),
+        ("■", Look.KILLED), (" killed  ", Look.PAST),
+        (others, Look.OTHERS), (" external  ", Look.PAST), ("‖‖", Look.WARNING),
+        (" paused  ", Look.PAST), ("··", Look.LINE), (" idle  ", Look.PAST),
+        ("━━", Look.RUNNING_BOLD), (" until ETA  ", Look.PAST), ("┄┄", Look.PAST),
         (" expected", Look.PAST),
     )  # fmt: skip
 

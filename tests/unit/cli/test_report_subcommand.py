@@ -213,6 +213,21 @@ def test_everything_can_be_read_on_a_phone_and_on_a_desk(page: Path, tmp_path: P
         assert chromium.complaints == []
 
 
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+def test_the_timeline_explains_how_attempts_ended(page: Path, tmp_path: Path) -> None:
+    text = page.read_text()
+    page.write_text(text.replace('"end":"succeeded"', '"end":"killed"', 1))
+    fills = "[...new Set([...document.querySelectorAll('rect')].map(box => box.getAttribute('fill')))]"
+    with browser(tmp_path) as chromium:
+        chromium.open(page.as_uri())
+        legend = chromium.value("[...document.querySelectorAll('#ends span')].map(each => each.textContent.trim())")
+        assert legend == ["ok", "failed", "killed"]
+        assert {"var(--failed)", "var(--killed)"} < set(chromium.value(fills))
+        titles = chromium.value("[...document.querySelectorAll('rect title')].map(each => each.textContent)")
+        assert sum(title.endswith("  killed") for title in titles) == 1
+        assert chromium.complaints == []
+
+
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page of twelve jobs: three learning rates, two batch sizes and two seeds."""

@@ -107,6 +107,42 @@ def test_a_gap_has_the_reason_that_covers_it(span: RecordedSpan, reason: SpanKin
         assert found[0].words == "alice: python, pid 7, 2.0 G"
 
 
+def test_a_gap_with_two_reasons_is_split() -> None:
+    timeline, _ = read(job(0, (0, 100, "0", 0)), job(1, (2000, 2100, "0", 0), added=ZERO + 50))
+    alice = RecordedSpan(
+        number=1, kind=SpanKind.EXTERNAL, since=ZERO + 600, until=ZERO + 1800, device="0", user="alice"
+    )
+    pause = RecordedSpan(number=2, kind=SpanKind.PAUSE, since=ZERO + 90, until=ZERO + 595, text="paused by you")
+    found = gaps(
+        timeline, SlotPlace("0", 0), [alice, pause], ZERO, ZERO + 2100, now=ZERO + 2100, shortest=30, active=None
+    )
+    assert [(gap.since - ZERO, gap.until - ZERO, gap.reason) for gap in found] == [
+        (100, 600, SpanKind.PAUSE), (600, 1800, SpanKind.EXTERNAL), (1800, 2000, None),
+    ]  # fmt: skip
+
+
+def test_jobs_that_are_running_held_or_killed_are_not_waiting() -> None:
+    scheduler = Scheduler()
+    scheduler.handle(events.SetSlots(SLOTS), ZERO)
+    timeline = Timeline()
+    timeline.settle(scheduler.snapshot())
+
+    def take(*done: events.Event) -> int:
+        for event in done:
+            scheduler.handle(event, ZERO + 1)
+        timeline.update(scheduler.snapshot(), range(scheduler.book.next_id))
+        return timeline.waited_at(ZERO + 50)
+
+    assert take(events.AddJobs((spec("a"), spec("b"), spec("c"))), events.Hold(job=1), events.Kill(job=2)) == 1
+    scheduler.place(ZERO + 2)
+    assert take(events.Spawned(job=0, attempt=1, pid=7)) == 0
+    assert take(events.Release(job=1)) == 1
+    assert take(events.Kill(job=1)) == 0
+    end = events.AttemptEnded(job=0, attempt=1, outcome=events.Exited(0), at=ZERO + 60)
+    assert take(end) == 0
+    assert take(events.Rerun(job=2)) == 1
+
+
 def test_ticks_are_twelve_columns_apart_at_every_zoom() -> None:
     window = whole(ZERO + 100, ZERO + 3000, None, 90)
     for _ in range(len(TICKS)):
