@@ -94,8 +94,8 @@ class QueueTable(ScrollView, can_focus=True):
         self.on_fold = False
         self.band = Band(2, "Queue")
         self._row = 0
-        self._pad = 0
-        """Number of empty rows at the end, so that a short queue can be scrolled as well."""
+        self._wanted_top: int | None = None
+        """The number of rows to hide above as soon as the pane has its new height, or None."""
         self._range_from: JobId | None = None
         self._shape = TableShape(0, longest_name=LEAST_NAME)
         """The sizes needed by the columns. They change only when jobs are loaded, a metric appears, or the day changes,
@@ -348,36 +348,35 @@ class QueueTable(ScrollView, can_focus=True):
         return max(0, self.scrollable_content_region.height - HEADER)
 
     def _resize_rows(self) -> None:
-        self._layout = None
-        top = self.scroll_offset.y
-        self._pad = min(self._pad, max(0, top + self._room() - len(self.rows))) if top else 0
-        self._set_height()
-
-    def _set_height(self) -> None:
         """Set the number of rows. The layout is computed again only if the scroll bar appears or disappears."""
+        self._layout = None
         before, room = self.virtual_size, self.size.height
-        size = Size(self.scrollable_content_region.width, len(self.rows) + HEADER + self._pad)
+        size = Size(self.scrollable_content_region.width, len(self.rows) + HEADER)
         if not room or size.width != before.width or (size.height > room) is not (before.height > room):
             self.virtual_size = size
-            return
-        self.set_reactive(Widget.virtual_size, size)
-        self.vertical_scrollbar.window_virtual_size = size.height
-        if self.scroll_y > self.max_scroll_y:
-            self._scroll_to_row(int(self.max_scroll_y))
+        else:
+            self.set_reactive(Widget.virtual_size, size)
+            self.vertical_scrollbar.window_virtual_size = size.height
+        if self.scroll_offset.y > self._last_top():
+            self._scroll_to_row(self._last_top())
+
+    def _last_top(self) -> int:
+        """Return the largest number of rows that may be hidden above, so that no row below the last one is blank."""
+        return max(0, len(self.rows) - self._room())
 
     def _scroll_to_row(self, row: int) -> None:
-        self.scroll_to(y=row, animate=False, immediate=True, force=True)
-        if not row and self._pad:  # at the top, nothing has to be kept in place
-            self._pad = 0
-            self._set_height()
+        self._wanted_top = None
+        self.scroll_to(y=min(row, self._last_top()), animate=False, immediate=True, force=True)
 
     def moved_down(self, lines: int) -> None:
-        """Scroll to keep rows in place after a banner has moved the pane down, or up if `lines` is negative."""
+        """Scroll to keep rows in place after a banner has moved the pane down, or up if `lines` is negative.
+
+        What is only possible with the new height, which the pane does not have yet, is done in `on_resize`.
+        """
         top = max(0, self.scroll_offset.y + lines)
         if self._room() and top != self.scroll_offset.y:
-            self._pad = max(0, top + self._room() - len(self.rows)) if top else 0
-            self._set_height()
             self._scroll_to_row(top)
+            self._wanted_top = top if top > self.scroll_offset.y else None
 
     def _is_visible(self, row: int) -> bool:
         return self.scroll_offset.y <= row < self.scroll_offset.y + self._room()
@@ -399,6 +398,8 @@ class QueueTable(ScrollView, can_focus=True):
         if self._row != before:
             self.moved_down(self._row - before)
         self._resize_rows()
+        if self._wanted_top is not None:
+            self._scroll_to_row(self._wanted_top)
         self._scroll_to_cursor()
 
     # Tabs, filters and sorting

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from unittest.mock import patch
 
+import pytest
 from support.app import LONG, Stage, on_stage
 from support.sessions import simulated_slots, spec
 from textual.widgets import Input
 
-from gputui.core.events import Pause
+from gputui.core.events import Pause, Resume
 from gputui.core.job import StateName
 from gputui.session.control.handlers import Details
 from gputui.session.saved_state import load_order, save_order
@@ -136,6 +138,36 @@ async def test_a_short_queue_has_no_scroll_bar_even_after_a_banner_has_appeared(
     await stage.shows("PAUSED  by you")
     assert stage.table.scroll_offset.y == 0
     assert not stage.table.show_vertical_scrollbar
+
+
+@pytest.mark.parametrize("count", [8, 12, 30])
+def test_no_row_is_hidden_above_while_there_are_blank_rows_below(count: int, tmp_path: Path) -> None:
+    """Whatever changes: the cursor, the rows, the banner or the size."""
+
+    @on_stage(size=(120, 40))
+    async def body(stage: Stage) -> None:
+        table = stage.table
+
+        async def check(what: str) -> None:
+            await stage.settle()
+            assert table.scroll_offset.y <= max(0, len(table.rows) - (table.size.height - 1)), what
+
+        await stage.add(*["true"] * count, hold=True)
+        for row in (0, 3, count - 1):
+            for banner in (Pause(), Resume(), Pause()):
+                await stage.go_to(stage.line[row])
+                await stage.command(banner)
+                await check(f"{banner} with the cursor in row {row}")
+                for height in (24, 60, 32, 40):
+                    await stage.pilot.resize_terminal(120, height)
+                    await check(f"{height} lines with the cursor in row {row}")
+            await stage.press("end")
+            for tab in (Tab.FAILED, Tab.ACTIVE, Tab.ALL):
+                table.set_view(tab=tab)
+                await check(tab)
+            await stage.command(Resume())
+
+    body(tmp_path)
 
 
 @on_stage(size=(200, 40))
