@@ -22,6 +22,8 @@ from gputui.views.waiting import (
     AT_A_SUCCESS,
     distinguishing_parameters,
     jobs_with_same_error,
+    queued_again,
+    requeued_words,
     rerun_suffix,
     resume_rule,
     still_running,
@@ -179,6 +181,8 @@ class _ScopeRows:
         else:
             others = cause.count - len(self._alike) - cause.more
             failed = f"{len(self._alike) + cause.more:,} jobs{same_error}" + (f" +{others} others" if others else "")
+        if again := requeued_words(self._snapshot, self._paused):
+            failed += f", {again}"
         return failed if group is None else f"{plain(group) or 'the unnamed group'} paused: {failed}"
 
     def _message(self) -> str:
@@ -203,10 +207,10 @@ class _ScopeRows:
         return join(parts, ("  ·  ", Look.PAST))
 
     def _named(self) -> str:
-        cause = self._paused.cause
-        ids = sorted(cause.jobs)
-        more = cause.count - len(ids[:MOST_JOBS])
-        return " ".join(f"#{job}" for job in ids[:MOST_JOBS]) + (f" +{more:,}" if more > 0 else "")
+        """Name the failed jobs, with those that are queued again at the end."""
+        cause, again = self._paused.cause, queued_again(self._snapshot, self._paused)
+        others = _ids(sorted(set(cause.jobs) - set(again)), cause.more)
+        return "  ·  ".join(filter(None, (others, f"queued again: {_ids(again)}" if again else "")))
 
     def _shared(self) -> str:
         """Return the parameters shared by all failed jobs but not by all other jobs."""
@@ -319,6 +323,12 @@ class _ScopeRows:
         for key, label in words.items():
             parts += [(key, Look.BOLD), (f" {label}{'  ' if brief else '   '}", Look.PAST)]
         return parts
+
+
+def _ids(jobs: Sequence[JobId], more: int = 0) -> str:
+    """Name the first jobs and count the others."""
+    more += len(jobs[MOST_JOBS:])
+    return " ".join(f"#{job}" for job in jobs[:MOST_JOBS]) + (f" +{more:,}" if more else "")
 
 
 def has_all(job: Job, common: dict[str, str]) -> bool:

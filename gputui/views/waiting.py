@@ -316,6 +316,18 @@ def jobs_with_same_error(snapshot: Snapshot, paused: PausedScope) -> list[Job]:
     return [job for job in jobs if job.attempts and alike in (None, job.attempts[-1].signature)]
 
 
+def queued_again(snapshot: Snapshot, paused: PausedScope) -> list[JobId]:
+    """Return those of the failed jobs that are waiting again, because the user has rerun them since."""
+    jobs = (snapshot[job] for job in paused.cause.jobs if job in snapshot)
+    return sorted(job.id for job in jobs if isinstance(job.state, states.Waiting) and not job.archived)
+
+
+def requeued_words(snapshot: Snapshot, paused: PausedScope) -> str:
+    """Say how many of the failed jobs are waiting again: `2 queued again`. Return an empty string if none are."""
+    again = len(queued_again(snapshot, paused))
+    return "" if not again else "queued again" if paused.cause.count == 1 else f"{again:,} queued again"
+
+
 def distinguishing_parameters(snapshot: Snapshot, paused: PausedScope) -> dict[str, str]:
     """Return the parameters that the failed jobs share and that some other jobs of their groups do not have."""
     groups = {snapshot[job].spec.group for job in paused.cause.jobs if job in snapshot}

@@ -7,6 +7,7 @@ from rich.cells import cell_len
 from support.core import World, spec
 
 from gputui.core.events import AttemptEnded, Exited, Pause, Rerun, Settings
+from gputui.session.control.handlers import scheduler_shown
 from gputui.tui.banner import error_rows
 
 SHAPES = "RuntimeError: mat1 and mat2 shapes cannot be multiplied"
@@ -117,6 +118,21 @@ def test_jobs_that_were_rerun_are_not_offered_again() -> None:
     world.do(Rerun(job=1))
     world.do(Rerun(job=2))
     assert "R Rerun the 2, one first" in rows(world)[3]
+
+
+def test_jobs_that_are_queued_again_are_not_named_as_failed() -> None:
+    world = paused()
+    for job in (1, 2, 3):
+        world.do(Rerun(job=job))
+    world.start()
+    fail(world, 1, "")
+    first, jobs, *_, keys = rows(world)
+    assert first.startswith("▌ 4 jobs failed with the same error, 2 queued again  ")
+    assert jobs.startswith("▌ #1 #4  ·  queued again: #2 #3  ·  ")
+    assert "R Rerun the 2, one first" in keys
+    assert rows(world, 80)[0].startswith("▌ 4 jobs, same error, 2 queued again")
+    [shown] = scheduler_shown(world.scheduler.snapshot(), owned=True).paused
+    assert shown.message.endswith("; 2 queued again")
 
 
 def test_a_paused_group_is_named_and_its_text_is_sanitized() -> None:

@@ -35,7 +35,7 @@ from gputui.views.format import silence
 from gputui.views.results_table import results_table
 from gputui.views.status import all_paused, any_can_start, can_ever_start, queue_status, starts_jobs
 from gputui.views.summary import summarize
-from gputui.views.waiting import Reason, failed_jobs, needs, waiting_reason, why
+from gputui.views.waiting import Reason, failed_jobs, needs, requeued_words, waiting_reason, why
 
 from . import server
 
@@ -330,7 +330,7 @@ def scheduler_shown(snapshot: Snapshot, *, owned: bool) -> messages.SchedulerSho
     paused_scopes = tuple(
         messages.PausedShown(
             group=paused.group,
-            message=paused.cause.message,
+            message="; ".join(filter(None, (paused.cause.message, requeued_words(snapshot, paused)))),
             jobs=paused.cause.jobs,
             count=paused.cause.count,
             signature=paused.cause.signature,
