@@ -318,7 +318,7 @@
     table.append(thead, tbody);
     const words = row => [row.id, row.state, row.name, row.command, row.end, row.note, ...data.params.flatMap((p, i) => [row.params[i], p.title + "=" + row.params[i]])].join(" ").toLowerCase();
     const texts = new Map(data.rows.map(row => [row, words(row)]));
-    const states = [["All", () => true], ["Done", row => row.state === "succeeded"], ["Failed", row => row.failed]].map(([title, fits], at) =>
+    const states = [["All", () => true], ["Done", row => row.state === "succeeded" || row.state === "killed"], ["Failed", row => row.failed]].map(([title, fits], at) =>
       ({ fits, button: el("button", { text: title + " " + data.rows.filter(fits).length, onclick: () => { state = at; draw(); } }) }));
     function compare(a, b) {
       const x = columns[sorted][1](a), y = columns[sorted][1](b);

@@ -243,7 +243,7 @@ SHOWN_STATES = {
     Tab.ALL: frozenset(StateName),
     Tab.ACTIVE: frozenset(StateName) - ENDS,
     Tab.FAILED: BAD_ENDS,
-    Tab.DONE: frozenset({StateName.SUCCEEDED}),  # killed jobs are neither done nor failed
+    Tab.DONE: ENDS - BAD_ENDS,  # succeeded or killed
 }
 
 

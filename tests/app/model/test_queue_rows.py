@@ -70,8 +70,9 @@ def test_tabs_show_their_part() -> None:
     shown = {tab: set(ids(rows_of(queue, tab=tab))) for tab in Tab}
     assert shown[Tab.ALL] == set(range(16))
     assert shown[Tab.ACTIVE] == set(range(8))
-    assert shown[Tab.DONE] == {8}, "what was killed is not done"
+    assert shown[Tab.DONE] == {8, 11}, "what was killed is done"
     assert shown[Tab.FAILED] == {9, 10, 12, 13, 14, 15}, "killed by the user is no failure"
+    assert sum(len(shown[tab]) for tab in Tab) == 2 * 16, "the other tabs add up to all"
 
 
 def test_parameters_are_sorted_as_numbers_then_texts_then_nothing() -> None:
