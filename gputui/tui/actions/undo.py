@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gputui.core import events
+from gputui.core.amounts import counted
 from gputui.core.job import JobId
 from gputui.session.owner.requests import TakeBack
 from gputui.tui.bridge import Done
@@ -27,19 +28,23 @@ MOST_NAMED = 3
 
 
 def undo(main: MainScreen) -> None:
-    """Take back the last command. If that is impossible, only say so; the next key press then takes back the command
-    before it.
+    """Take back the last command. If that is impossible, only say so; the next key press then takes back the last
+    command for which it is possible.
     """
-    if not main.bridge.done:
+    commands, skipped = main.bridge.done, list[str]()
+    while commands and not _is_possible(main, commands[-1]):
+        skipped.append(describe(commands.pop()))
+    if skipped:
+        more = f" and {counted(len(skipped) - 1, 'command', 'commands')} before it" if len(skipped) > 1 else ""
+        before = f"; press again to undo: {describe(commands[-1])}" if commands else ""
+        main.say(f"{skipped[0]}{more} cannot be undone{before}", grave=True)
+        return
+    if not commands:
         main.say("nothing to undo")
         return
-    done = main.bridge.done.pop()
-    what = describe(done)
-    if done.undo is None:
-        before = f"; press again to undo: {describe(main.bridge.done[-1])}" if main.bridge.done else ""
-        main.say(f"{what} cannot be undone{before}", grave=True)
-        return
-    jobs = _jobs_of(done)
+    done = commands.pop()
+    assert done.undo is not None
+    what, jobs = describe(done), _jobs_of(done)
 
     def undone(changed: list[JobId]) -> None:
         left = (
@@ -52,6 +57,12 @@ def undo(main: MainScreen) -> None:
         main.table.move_to(jobs[0])
 
     main.bridge.do(TakeBack(done.undo), undone, lambda why: main.say(f"{what} cannot be undone: {why}", grave=True))
+
+
+def _is_possible(main: MainScreen, done: Done) -> bool:
+    """Return whether the commands can be undone: not all of their jobs have changed since."""
+    jobs = main.bridge.snapshot
+    return done.undo is not None and any(job in jobs and jobs[job] == after for job, after in done.undo.after.items())
 
 
 def describe(done: Done) -> str:

@@ -78,9 +78,9 @@ async def test_reruns_and_added_jobs_are_undone_unless_they_have_started(stage: 
     await stage.becomes(2, StateName.RUNNING)
     stage.said.clear()
     await stage.press("u")
-    await stage.told("resume cannot be undone; press again to undo: addition of #2")
+    await stage.told("resume and 1 command before it cannot be undone")
     await stage.press("u")
-    await stage.told("addition of #2 cannot be undone: #2 has changed since: it is running now")
+    await stage.told("nothing to undo")
     assert stage.job(2).state.name is StateName.RUNNING
 
 
@@ -97,6 +97,29 @@ async def test_of_several_jobs_those_that_changed_since_stay_as_they_are(stage: 
     await stage.told("kill of #2 cannot be undone; press again to undo: priority change of #0 #1 #2")
     await undoes(stage, "priority change of #0 #1 #2; changed since, so left as it is: #2")
     assert [job.priority for job in stage.snapshot] == [30, 30, 40]
+
+
+@on_stage()
+async def test_only_what_can_be_undone_is_offered(stage: Stage) -> None:
+    [running] = await stage.add(LONG)
+    [held] = await stage.add("true", hold=True)
+    await stage.becomes(running, StateName.RUNNING)
+    await stage.go_to(held)
+    await stage.press("+")
+    await stage.until(lambda: stage.job(held).priority == 40, "it is raised")
+    await stage.go_to(running)
+    for _ in range(2):
+        await stage.press("S", "y")
+        await stage.becomes(running, StateName.SUSPENDED)
+        await stage.press("S")
+        await stage.becomes(running, StateName.RUNNING)
+    stage.said.clear()
+    await stage.press("u")
+    await stage.told(
+        f"continuation of #{running} and 3 commands before it cannot be undone; "
+        f"press again to undo: priority change of #{held}"
+    )
+    await undoes(stage, f"priority change of #{held}")
 
 
 @on_stage()
