@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from support.app import Stage, on_stage
 from textual.events import Key, MouseMove, Paste
 
+from gputui.core.events import Kill
 from gputui.core.job import StateName
 from gputui.session.saved_state import save_tui_seen as note_look
 from gputui.session.saved_state import tui_seen_at as last_look
@@ -46,6 +47,19 @@ async def swept(stage: Stage) -> None:
     await stage.add(*(train(lr, seed) for lr in (0.3, 0.03, 0.003) for seed in (0, 1)), "echo bad >&2; exit 3")
     await stage.becomes(6, StateName.FAILED)
     await stage.until(lambda: all(results_of(stage, job) for job in range(6)), "all results were read")
+
+
+@on_stage(size=(120, 40), settings={"pause_after": 0})
+async def test_killed_jobs_are_counted_and_a_long_error_is_cut_visibly(stage: Stage) -> None:
+    await stage.add(f"echo 'ValueError: {'a long text ' * 9}' >&2; exit 1", "true")
+    await stage.becomes(1, StateName.SUCCEEDED)
+    [held] = await stage.add("true", hold=True)
+    await stage.command(Kill(job=held))
+    await stage.press("equals_sign")
+    await stage.opens(SummaryView)
+    await stage.shows("1 killed")
+    [error] = [text for text in stage.lines() if "1 × ValueError" in text]
+    assert "…" in error
 
 
 @on_stage()

@@ -304,6 +304,8 @@ def facts(summary: Summary, width: int, now: float) -> list[Line]:
         cells.append(
             (f"{summary.failed:,} failed", Look.FAILURE, f"with {counted(len(summary.failures), 'error', 'errors')}")
         )
+    if summary.killed:
+        cells.append((f"{summary.killed:,} killed", Look.WARNING, " "))
     if summary.began is not None:
         cells.append((duration_words(summary.wall), Look.TEXT, ended_at(summary, now)))
     what_ran = summary.device_words()
@@ -442,12 +444,12 @@ def _ends(summary: Summary, half: int, width: int) -> list[Line]:
 def _failed(summary: Summary, half: int) -> list[Pieces]:
     lines: list[Pieces] = []
     for group in summary.failures[:4]:
-        message = set_cell_size(plain(group.message), half - 10).rstrip()
+        message = cut(plain(group.message), half - 10)
         lines.append([(f"{group.count:>5}", Look.FAILURE_BOLD), (" × ", Look.PAST), (message, Look.FAILURE)])
         jobs = " ".join(f"#{job}" for job in group.jobs[:4]) + (" …" if group.count > 4 else "")
         shared = f"all {group.common.parameters_text}" if group.common.parameters_text else ""
         text = "  ·  ".join(part for part in (jobs, plain(shared), group.common.where) if part)
-        lines.append([(" " * 8 + set_cell_size(text, half - 10).rstrip(), Look.PAST)])
+        lines.append([(" " * 8 + cut(text, half - 10), Look.PAST)])
     if len(summary.failures) > 4:
         lines.append(
             [(f"        and {counted(len(summary.failures) - 4, 'more error', 'more errors')}: press F", Look.PAST)]
