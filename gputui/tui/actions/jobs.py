@@ -90,9 +90,11 @@ def kill(main: MainScreen) -> None:
     jobs = _chosen(main, lambda job: not isinstance(job.state, Ended), "is neither running nor waiting")
     if not jobs:
         return
+    ended = len(main.chosen()) - len(jobs)
+    skipped = f"  skipped: {counted(ended, 'job that has', 'jobs that have')} already ended" if ended else ""
 
     def body() -> str:
-        return f"{_list_jobs(main, jobs)}\n{_countdown(main, jobs)}".rstrip("\n")
+        return "\n".join(filter(None, (_list_jobs(main, jobs), skipped, _countdown(main, jobs))))
 
     def make(job: JobId, seen: events.Seen, *, now: bool) -> events.Kill:
         # A job may have gone from running to stopping while the dialog was open.

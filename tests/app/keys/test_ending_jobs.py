@@ -51,6 +51,19 @@ async def test_the_dialog_counts_down_while_a_job_is_stopping_and_k_kills_at_onc
 
 
 @on_stage(slots=1)
+async def test_the_dialog_says_how_many_of_the_marked_jobs_are_skipped(stage: Stage) -> None:
+    done = await stage.add("true", "true")
+    for job in done:
+        await stage.becomes(job, StateName.SUCCEEDED)
+    [held] = await stage.add("true", hold=True)
+    await stage.press("*", "K")
+    await stage.shows(f"Kill #{held}?")
+    await stage.shows("skipped: 2 jobs that have already ended")
+    await stage.press("y")
+    await stage.becomes(held, StateName.KILLED)
+
+
+@on_stage(slots=1)
 async def test_a_waiting_job_can_be_killed_too(stage: Stage) -> None:
     [job] = await stage.add("true", hold=True)
     await stage.press("K", "y")
