@@ -10,6 +10,7 @@ from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import OptionList, Static
@@ -20,7 +21,7 @@ from gputui.core.results import Direction, direction_of
 from gputui.logs.plain import plain
 from gputui.tui.queue.columns import QueueColumn
 from gputui.tui.queue.rows import QUEUE_ORDER
-from gputui.tui.text import Line, blank
+from gputui.tui.text import Line, Piece, blank, width_of
 from gputui.tui.theme import Ground, Look, palette_of
 
 from .ask import LIST_KEYS, Dialog
@@ -51,18 +52,30 @@ def sort_letters(columns: Sequence[QueueColumn]) -> list[SortLetter]:
 
 
 class _Letters(Widget):
-    DEFAULT_CSS = "_Letters { height: 1; dock: bottom; }"
+    DEFAULT_CSS = "_Letters { height: auto; dock: bottom; }"
 
     def __init__(self, letters: Sequence[SortLetter]) -> None:
         super().__init__()
         self._letters = letters
 
-    def render_line(self, y: int) -> Strip:
-        parts = [(" Sort by", Look.BOLD)]
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self._lines(width))
+
+    def _lines(self, width: int) -> list[Line]:
+        """Return as many lines as the letters need."""
+        rows: list[list[Piece]] = [[(" Sort by", Look.BOLD)]]
         for letter in self._letters:
-            parts += [blank(2), (letter.key, Look.BEST), (f" {letter.title}", Look.PAST)]
-        line = Line(parts, Ground.HEADER, [("again: reverse", Look.PAST)])
-        return line.strip(self.size.width, palette_of(self.app.theme))
+            entry = [blank(2), (letter.key, Look.BEST), (f" {plain(letter.title)}", Look.PAST)]
+            if width_of([*rows[-1], *entry]) >= width:
+                rows.append([])
+            rows[-1] += entry
+        reverse: list[Piece] = [("again: reverse", Look.PAST)]
+        if width_of([*rows[-1], blank(2), *reverse]) >= width:
+            rows.append([])
+        return [*(Line(row, Ground.HEADER) for row in rows[:-1]), Line(rows[-1], Ground.HEADER, reverse)]
+
+    def render_line(self, y: int) -> Strip:
+        return self._lines(self.size.width)[y].strip(self.size.width, palette_of(self.app.theme))
 
 
 class SortPrompt(Dialog[str | None]):

@@ -14,6 +14,7 @@ from gputui.core.events import Pause, Resume
 from gputui.core.job import StateName
 from gputui.session.control.handlers import Details
 from gputui.session.saved_state import load_order, save_order
+from gputui.tui.dialogs.choosers import sort_letters
 from gputui.tui.layout import Pane
 from gputui.tui.queue import table
 from gputui.tui.queue.rows import PARAMETER, QUEUE_ORDER, TIME, Tab
@@ -109,6 +110,22 @@ async def test_s_sorts_by_the_column_of_a_letter_and_s_s_restores_the_queue_orde
     assert stage.table.rows.sort == LR
     await stage.press("s", "s")
     assert (stage.table.rows.sort, stage.shown) == (QUEUE_ORDER, [2, 1, 0])
+
+
+@on_stage(size=(80, 24))
+async def test_s_lists_every_letter_on_a_narrow_screen(stage: Stage) -> None:
+    params = {"learning_rate": "0", "batch_size": "0", "model": "0", "optimizer": "0", "weight_decay": "0"}
+    await stage.add(
+        *(spec("train", cwd=str(stage.directory), hold=True, params=dict.fromkeys(params, value)) for value in "12")
+    )
+    await stage.press("s")
+    letters = sort_letters(stage.table.current_layout().columns)
+    shown = " ".join(" ".join(stage.lines()).split())
+    assert all(f"{letter.key} {letter.title}" in shown for letter in letters)
+    assert len(" ".join(f"{letter.key} {letter.title} " for letter in letters)) > 80, "more than one line"
+    assert "again: reverse" in shown
+    await stage.press("s")
+    await stage.back_on_main()
 
 
 @on_stage(size=(200, 40))
