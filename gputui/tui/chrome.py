@@ -13,7 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from gputui.core import job
-from gputui.core.amounts import duration_words, moment
+from gputui.core.amounts import counted, duration_words, moment
 from gputui.core.job import StateName
 from gputui.core.snapshot import Snapshot
 from gputui.logs.plain import plain
@@ -238,7 +238,9 @@ def status_parts(
             parts += [("read-only", Look.WARNING), blank(2)]
         if not monitor:
             length = 0 if dropped > 3 else SHORT_BAR if dropped > 2 else longest
-            parts += _session_parts(snapshot, now, width - width_of(parts), length, brief=dropped > 1)
+            parts += _session_parts(
+                snapshot, now, width - width_of(parts), length, brief=dropped > 1, read_only=read_only
+            )
         if dropped > 5:
             parts = parts[:4]
         if width_of(parts) <= width - (CLOCK if dropped < 4 else 1):
@@ -254,7 +256,9 @@ def _place(where: Where, dropped: int) -> list[Piece]:
     return [*named, blank(3 if dropped < 2 else 2)] if named else []
 
 
-def _session_parts(snapshot: Snapshot, now: float, room: int, bar_cells: int, *, brief: bool) -> list[Piece]:
+def _session_parts(
+    snapshot: Snapshot, now: float, room: int, bar_cells: int, *, brief: bool, read_only: bool
+) -> list[Piece]:
     status = queue_status(snapshot)
     gap = blank(2 if brief else 3)
     parts = [_state(snapshot, status)]
@@ -269,8 +273,11 @@ def _session_parts(snapshot: Snapshot, now: float, room: int, bar_cells: int, *,
         parts += [gap, (f"{failed:,} ✗", Look.FAILURE_BOLD)]
     parts += _end(snapshot, status, now, gap, brief=brief)
     remaining = room - width_of(parts) - len(gap[0]) - CLOCK
-    if status.awaits and status.word is not StatusWord.PROBING and remaining >= LEAST_SENTENCE:
-        parts += [gap, (cut(plain(status.awaits), remaining), Look.WARNING)]
+    advice = status.awaits
+    if status.word is StatusWord.SUSPENDED and not read_only:  # here a key does what other programs need a command for
+        advice = f"S: continue {counted(suspended, 'job', 'jobs')}"
+    if advice and status.word is not StatusWord.PROBING and remaining >= LEAST_SENTENCE:
+        parts += [gap, (cut(plain(advice), remaining), Look.WARNING)]
     return parts
 
 

@@ -83,7 +83,8 @@ def test_a_suspended_job_is_neither_running_nor_waiting() -> None:
     assert "▶ 3 running   1 suspended" in line(suspended(37), 120)
     none_runs = line(replace(suspended(*RUNNING), outlook=NO_OUTLOOK), 150)
     assert "◐ SUSPENDED" in none_runs
-    assert "4 suspended jobs; to continue: gputui continue" in none_runs
+    for width in (120, 150):
+        assert "S: continue 4 jobs" in line(replace(suspended(*RUNNING), outlook=NO_OUTLOOK), width)
     assert "run" not in none_runs.replace("running", "")
     assert "19 waiting" in none_runs
     assert format_counts(suspended(37)) == "3 running, 1 suspended, 19 waiting"
