@@ -89,8 +89,9 @@ calls are enough.
      gputui wait --json --next --timeout 1h --since CURSOR
 
    Status 1 with "cannot_start" means that none of the waiting jobs can ever start: "reason". With
-   "paused", a pause keeps all of them from starting: "message", "group", "probe_at". Continue with
-   gputui resume. A script that was restarted gets a cursor by adding a job again with the same key.
+   "paused", a pause keeps all of them from starting: "message", "group". Continue with gputui
+   resume, or call wait again at "probe_at", when one job is tried. A script that was restarted gets
+   a cursor by adding a job again with the same key.
 
 3. Compare the results, best first.
 
