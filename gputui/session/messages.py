@@ -632,5 +632,9 @@ class CurvesToDraw(ScreenRequest, frozen=True, tag="curves_to_draw"):
     attempt: int | None = None
 
 
+class ActionsToShow(ScreenRequest, frozen=True, tag="actions_to_show"):
+    """Get what users recently did to running jobs."""
+
+
 class SpansToShow(ScreenRequest, frozen=True, tag="spans_to_show"):
     """Get the time spans in which something kept jobs from starting."""

@@ -38,6 +38,7 @@ from gputui.core.scheduler import Scheduler, Undo
 from gputui.core.slots import DeviceKind
 from gputui.core.snapshot import Snapshot
 from gputui.core.spans import RecordedSpan
+from gputui.core.state import HistoryEntry
 from gputui.gpus.picture import DevicesPicture
 from gputui.process.watch import start_thread
 from gputui.session.client import Client
@@ -51,6 +52,7 @@ from gputui.session.event_loop import OwnerGone, Ticket, Work
 from gputui.session.job_directories import Directories, Files
 from gputui.session.lock import find_leftover_processes
 from gputui.session.messages import (
+    ActionsToShow,
     Commands,
     CurvesToDraw,
     Follow,
@@ -234,6 +236,10 @@ class Bridge:
     def spans(self, then: Callable[[list[RecordedSpan]], None]) -> None:
         """Get the recorded periods in which jobs could not start."""
         self._ask_about(SpansToShow(), list[RecordedSpan], then)
+
+    def actions(self, then: Callable[[list[HistoryEntry]], None]) -> None:
+        """Get what users recently did to running jobs."""
+        self._ask_about(ActionsToShow(), list[HistoryEntry], then)
 
     def _ask_about(self, question: ScreenRequest, kind: Any, then: Callable[[Any], None]) -> None:
         """Ask the scheduler a question whose answer is of the type `kind`."""

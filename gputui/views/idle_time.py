@@ -10,10 +10,11 @@ from itertools import islice
 
 from msgspec import Struct
 
-from gputui.core.amounts import counted, duration_words, memory
+from gputui.core.amounts import duration_words, memory
 from gputui.core.job import Job, JobId
 from gputui.core.snapshot import Snapshot
 from gputui.core.spans import RecordedSpan, SpanKind
+from gputui.core.state import HistoryEntry
 
 from .status import starts_after
 from .timeline import Bar, PlaceRow, SlotPlace, Timeline, places_of, still_waits
@@ -194,6 +195,7 @@ MOST_CRASHES = 40
 
 class HappenedKind(StrEnum):
     BEGAN = "began"
+    ACTION = "action"
     CRASH = "crash"
     EXTERNAL = "external_process"
     TROUBLE = "trouble"
@@ -208,15 +210,26 @@ class Happened(Struct, frozen=True):
 
 
 def happened(
-    timeline: Timeline, snapshot: Snapshot, spans: Iterable[RecordedSpan], since: float, until: float, now: float
+    timeline: Timeline,
+    snapshot: Snapshot,
+    spans: Iterable[RecordedSpan],
+    since: float,
+    until: float,
+    now: float,
+    actions: Iterable[HistoryEntry] = (),
 ) -> list[Happened]:
-    """Return the events between `since` and `until`, oldest first."""
+    """Return the events between `since` and `until`, oldest first. `actions` are what users did to jobs."""
     events = [
-        Happened(at, HappenedKind.BEGAN, f"{counted(count, 'job', 'jobs')} added")
-        for at, count in timeline.arrivals.items()
+        Happened(at, HappenedKind.BEGAN, f"#{job} added" if count == 1 else f"{count:,} jobs added, from #{job}")
+        for at, (job, count) in timeline.arrivals.items()
         if since <= at < until
     ]
     events += _crashes(timeline, snapshot, since, until)
+    events += [
+        Happened(action.at, HappenedKind.ACTION, f"#{action.job} {action.text}")
+        for action in actions
+        if since <= action.at < until
+    ]
     for span in spans:
         events += [event for event in _span_events(span, now) if since <= event.at < until]
     if not snapshot.waiting and not snapshot.active:

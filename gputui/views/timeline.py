@@ -176,8 +176,8 @@ class Timeline:
         """Times when jobs were added, and times since when they have not been waiting. `settle` sorts them."""
         self.waiting: list[Place] = []
         """Places of waiting jobs, in queue order. Some of the jobs may no longer be waiting."""
-        self.arrivals: dict[float, int] = {}
-        """Number of jobs added at each time, for the first MOST_ARRIVALS times."""
+        self.arrivals: dict[float, tuple[JobId, int]] = {}
+        """The first job added at each time and how many were added then, for the first MOST_ARRIVALS times."""
         self._known: dict[JobId, int] = {}
         self._begun_so_far: dict[JobId, float] = {}
         """For each job without an ended attempt that is not waiting any more, its entry in `begun`."""
@@ -210,7 +210,8 @@ class Timeline:
         if known_attempts is None:
             insort(self.added, job.added) if later else self.added.append(job.added)
             if job.added in self.arrivals or len(self.arrivals) < MOST_ARRIVALS:
-                self.arrivals[job.added] = self.arrivals.get(job.added, 0) + 1
+                first_id, count = self.arrivals.get(job.added, (job.id, 0))
+                self.arrivals[job.added] = min(first_id, job.id), count + 1
         known_attempts = known_attempts or 0
         for attempt in job.attempts[known_attempts:]:
             bad, killed = attempt.end.name in FAILURES, isinstance(attempt.end, Killed)

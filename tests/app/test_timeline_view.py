@@ -9,7 +9,7 @@ from support.app import GIB, Stage, gpu, on_stage, picture, shown
 from support.core import operations
 from support.sessions import spec
 
-from gputui.core.events import AddJobs, AttemptEnded, Exited, SetSlots, Spawned
+from gputui.core.events import AddJobs, AttemptEnded, Continue, Exited, Kill, SetSlots, Spawned, Suspend
 from gputui.core.job import Attempt, End, Failed, Job, Killed, StateName, Succeeded, TimedOut
 from gputui.core.scheduler import Scheduler
 from gputui.core.slots import Slot
@@ -49,6 +49,20 @@ async def test_pauses_and_ends_appear_while_it_is_open(stage: Stage) -> None:
     await stage.shows("✓ succeeded")
     await stage.press("escape", "p", "t")
     await stage.shows("paused by you")
+
+
+@on_stage(size=(140, 40))
+async def test_events_tell_what_the_user_did_to_jobs(stage: Stage) -> None:
+    job = await stage.running()
+    await stage.command(Suspend(job=job))
+    await stage.becomes(job, StateName.SUSPENDED)
+    await stage.command(Continue(job=job))
+    await stage.becomes(job, StateName.RUNNING)
+    await stage.command(Kill(job=job))
+    await stage.becomes(job, StateName.KILLED)
+    await stage.press("t")
+    for action in ("added", "suspended by the user", "continued by the user", "killed by the user"):
+        await stage.shows(f"#{job} {action}")
 
 
 def read(jobs: list[Job]) -> tuple[Timeline, Scheduler]:

@@ -41,6 +41,7 @@ Read = (
     | messages.JobInFull
     | messages.CurvesToDraw
     | messages.SpansToShow
+    | messages.ActionsToShow
     | messages.Events
     | messages.Leave
     | messages.HandOver

@@ -21,7 +21,15 @@ from gputui.core.snapshot import Snapshot, changed_places
 from gputui.gpus.history import merge_newest, newest_part
 from gputui.gpus.picture import DevicesPicture
 from gputui.session.job_directories import Former
-from gputui.session.messages import CurvesToDraw, JobInFull, Layout, ScreenRequest, WatchRequest, WhyJobsWait
+from gputui.session.messages import (
+    ActionsToShow,
+    CurvesToDraw,
+    JobInFull,
+    Layout,
+    ScreenRequest,
+    WatchRequest,
+    WhyJobsWait,
+)
 
 from .connection import ANOTHER_VERSION, ClientError, Connection, fresh_id
 from .handlers import details, reasons
@@ -208,6 +216,8 @@ def answer(owner: Owner, ask: ScreenRequest) -> Any:
             if attempt is None or job not in owner.scheduler.book:
                 return curves
             return (*curves, *owner.devices.recording.curves(owner.scheduler.book[job], attempt))
+        case ActionsToShow():
+            return owner.store.actions()
     return owner.store.spans()
 
 

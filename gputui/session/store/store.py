@@ -100,6 +100,8 @@ LOCKED_FOR = 0.002
 _encode = msgspec.json.Encoder().encode
 _TABLES = {statement.strip() for statement in SCHEMA.split(";")} - {""}
 """The statements of SCHEMA in the form in which SQLite stores them."""
+SEARCHED_HISTORY = 5000
+"""Number of newest entries of the history that are searched for what users did."""
 
 
 class ResultRow(Struct, frozen=True):
@@ -260,6 +262,16 @@ class Store:
         with translated(reading=True):
             rows = self._db.execute("SELECT at, CAST(text AS BLOB) FROM history WHERE job=? ORDER BY rowid", (job,))
             return [HistoryEntry(job, at, text.decode("utf-8", "replace")) for at, text in rows]
+
+    def actions(self) -> list[HistoryEntry]:
+        """Return what users recently did to running jobs, oldest first."""
+        query = (
+            "SELECT job, at, text FROM history WHERE rowid > (SELECT max(rowid) FROM history) - ? AND (text IN"
+            " ('requeued by the user', 'suspended by the user', 'continued by the user')"
+            " OR text LIKE 'killed by the user%') ORDER BY rowid"
+        )
+        with translated(reading=True):
+            return [HistoryEntry(*row) for row in self._db.execute(query, (SEARCHED_HISTORY,))]
 
     def events(self, after: int, most: int) -> list[tuple[int, LoggedEvent]]:
         """Return the events with higher numbers than `after`, oldest first."""

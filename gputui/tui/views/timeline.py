@@ -13,6 +13,7 @@ from gputui.core.amounts import duration_words, moment
 from gputui.core.job import Job
 from gputui.core.snapshot import changed_places
 from gputui.core.spans import RecordedSpan
+from gputui.core.state import HistoryEntry
 from gputui.tui.actions.display import show_log
 from gputui.tui.actions.offered import offer
 from gputui.tui.actions.table import view_bindings
@@ -57,6 +58,7 @@ class TimelineView(FullView):
         self._jobs = main.snapshot.jobs
         """The jobs that the timeline contains."""
         self._spans: list[RecordedSpan] = []
+        self._actions: list[HistoryEntry] = []
         self._spans_at = float("-inf")
         self._drawn: tuple[object, object, object] | None = None
         """The data from which the lines on the screen were drawn."""
@@ -91,9 +93,9 @@ class TimelineView(FullView):
     def _is_due(self) -> bool:
         """Return whether to draw: once a second, or immediately if anything except the GPU samples has changed."""
         shown = (self._window, self._place, self._bar, self.chart.size, self.app.theme)
-        drawn = (self._jobs, self._spans, shown)
+        drawn = (self._jobs, (self._spans, self._actions), shown)
         before, self._drawn = self._drawn, drawn
-        same = before is not None and before[0] is drawn[0] and before[1] is drawn[1] and before[2] == shown
+        same = before is not None and before[0] is drawn[0] and before[1] == drawn[1] and before[2] == shown
         if same and time.monotonic() - self._drawn_at < DRAWN_EVERY:
             return False
         self._drawn_at = time.monotonic()
@@ -103,10 +105,16 @@ class TimelineView(FullView):
         if time.monotonic() - self._spans_at >= SPANS_EVERY:
             self._spans_at = time.monotonic()
             self.main.bridge.spans(self._spans_loaded)
+            self.main.bridge.actions(self._actions_loaded)
 
     def _spans_loaded(self, spans: list[RecordedSpan]) -> None:
         if spans != self._spans and self.is_mounted:
             self._spans = spans
+            self.paint()
+
+    def _actions_loaded(self, actions: list[HistoryEntry]) -> None:
+        if actions != self._actions and self.is_mounted:
+            self._actions = actions
             self.paint()
 
     def _update(self) -> None:
@@ -131,6 +139,7 @@ class TimelineView(FullView):
             name_of=main.short_name, window=window, now=now, place=self._place,
             cursor=(self._bar.job, self._bar.attempt) if self._bar is not None else None,
             width=size.width, height=size.height, lined=palette_of(self.app.theme).rules,
+            actions=self._actions,
         )  # fmt: skip
         self.chart.show(lines(scene))
         self._show_title(window, now)

@@ -10,6 +10,7 @@ from gputui.core.amounts import duration_exact, duration_words, moment
 from gputui.core.job import Attempt, JobId
 from gputui.core.snapshot import Snapshot
 from gputui.core.spans import RecordedSpan, SpanKind
+from gputui.core.state import HistoryEntry
 from gputui.gpus.hardware import find
 from gputui.gpus.history import HistoryColumn, between
 from gputui.gpus.picture import DevicesPicture
@@ -190,7 +191,8 @@ _GAP_LOOKS = {SpanKind.EXTERNAL: Look.OTHERS_2, SpanKind.PAUSE: Look.WARNING,
 _SIGNS = {
     HappenedKind.BEGAN: ("▶", Look.RUNNING_BOLD), HappenedKind.CRASH: ("✗", Look.FAILURE_BOLD),
     HappenedKind.EXTERNAL: ("■", Look.OTHERS_2), HappenedKind.TROUBLE: ("✗", Look.FAILURE_BOLD),
-    HappenedKind.PAUSE: ("‖", Look.WARNING), HappenedKind.DONE: ("✓", Look.RUNNING_BOLD),
+    HappenedKind.ACTION: ("■", Look.WARNING), HappenedKind.PAUSE: ("‖", Look.WARNING),
+    HappenedKind.DONE: ("✓", Look.RUNNING_BOLD),
 }  # fmt: skip
 
 
@@ -295,7 +297,7 @@ def _happened_lines(scene: TimelineScene, room: int, cells: int) -> list[Pieces]
     if room < 2:
         return []
     window = scene.window
-    events = happened(scene.timeline, scene.snapshot, scene.spans, window.start, window.end, scene.now)
+    events = happened(scene.timeline, scene.snapshot, scene.spans, window.start, window.end, scene.now, scene.actions)
     shown = events[-(room - 2) :] if room > 2 else []
     more = f"  {len(events) - len(shown)} earlier" if len(events) > len(shown) else ""
     times = _time_cells(scene, (event.at for event in shown))
@@ -344,6 +346,8 @@ class TimelineScene(Struct, frozen=True, kw_only=True):
     width: int
     height: int
     lined: bool = False
+    actions: Sequence[HistoryEntry] = ()
+    """What users did to running jobs."""
 
     @property
     def left(self) -> int:
