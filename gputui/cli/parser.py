@@ -19,7 +19,7 @@ MARK = "\0"
 No argument can contain it.
 """
 
-SESSION_HELP = "session directory (default: nearest one upward from here)"
+SESSION_HELP = "session directory (default: the nearest one in this directory or its parents)"
 COMMON = {
     "json": "JSON output; fields are only ever added",
     "yes": "do not ask for confirmation",

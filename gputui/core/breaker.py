@@ -512,7 +512,7 @@ def tick(scheduler: SchedulerState, now: float) -> None:
 
 
 def halt(scheduler: SchedulerState, *, left: bool) -> None:
-    """Stop probes from starting by themselves, after a pause or drain or because the session was left."""
+    """Start no more probes by themselves: the user paused or drained the queue or, with `left`, left the session."""
     for scope in scheduler.breaker.paused_scopes:
         scheduler.breaker = scheduler.breaker.put(scope.halted(left=left))
 

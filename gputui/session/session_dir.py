@@ -184,8 +184,8 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class SessionDir:
-    """The session directory and the private directory of an owner, held open. They are closed last, because `paths`
-    leads through them.
+    """The session directory and the private directory of an owner, held open. They are closed last, because every
+    path in `paths` is resolved through their descriptors.
     """
 
     def __init__(self, paths: Paths) -> None:

@@ -173,7 +173,7 @@ class Timeline:
         self.rows: dict[SlotPlace, PlaceRow] = {}
         self._read: dict[SlotPlace, list[_Entry]] = {}
         self.added, self.begun = array("d"), array("d")
-        """Times when jobs were added, and times since when they have not been waiting. `settle` sorts them."""
+        """When each job was added, and when it stopped waiting. `settle` sorts them."""
         self.waiting: list[Place] = []
         """Places of waiting jobs, in queue order. Some of the jobs may no longer be waiting."""
         self.arrivals: dict[float, tuple[JobId, int]] = {}

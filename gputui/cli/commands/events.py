@@ -66,7 +66,7 @@ def parser(subcommand: str) -> Parser:
         "gputui events --since 9b5a08dd-17 | jq -c 'select(.event == \"ended\")'",
     )
     parser.switch("--follow", help="keep printing events as they happen")
-    parser.add_argument("--since", metavar="CURSOR", help="only what happened after this cursor; now: only what is new")
+    parser.add_argument("--since", metavar="CURSOR", help="only events after this cursor; now: only new ones")
     parser.add_common("json", "session")
     return parser
 

@@ -76,7 +76,7 @@ def parser(subcommand: str) -> Parser:
     parser.add_argument(
         "--wait", type=argument_type(values.duration), metavar="TIME", help="give up if it has not started by then"
     )
-    parser.switch("--keep", help="let it run on when this terminal is gone")
+    parser.switch("--keep", help="keep it running after this terminal closes")
     parser.add_common("session")
     return parser
 

@@ -224,7 +224,10 @@ def _maps(summary: Summary, jobs: list[ListedJob]) -> list[dict[str, Any]]:
 
 
 def _sweep(command: str, values: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
-    """Return the command that adds a sweep with these values, or an empty one if they are not in the job's command."""
+    """Return the `gputui sweep` command for these values and its number of jobs.
+
+    They are "" and 0 if the values are not in the job's command.
+    """
     pattern: str | None = pattern_of(command)
     for name in values:
         pattern = with_field(pattern, name) if pattern else None

@@ -92,7 +92,7 @@ _BATCH = lazy_regex(r"\bbatch\s?[:=]\s?$", re.IGNORECASE)
 _RANK = lazy_regex(r"\s*\(\|")
 _PART = lazy_regex(r"(?:batch\w*|(?:epoch|train)\W*\d+\W*|\][\s\[(]*)$|\A\W*\|\W*batch", re.IGNORECASE)
 _SLACK = 0.02
-"""Maximum fraction by which a counter of the whole job may be ahead of the job's epochs."""
+"""How far a counter may be ahead of the epochs and still count as the progress of the whole job, as a fraction of the job."""
 
 
 class Loop(Struct):

@@ -117,7 +117,7 @@ class ConfigManager:
         return len(self._scheduler_config["gpu"])
 
     def all_names(self) -> list[dict[str, str]]:
-        """Return the strings and result directories of all instances in order."""
+        """Return each instance's configuration strings and result directory, in order."""
         return [self._names(test) for test in self._test_config]
 
     def _names(self, test: Config) -> dict[str, str]:

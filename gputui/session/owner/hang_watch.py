@@ -21,7 +21,7 @@ from gputui.session.job_directories import Directories
 SHORTEST, LONGEST = 0.25, 30.0
 """Limits of the time between two checks of a job, in seconds."""
 CHECKS = 20
-"""Number of checks within the time after which a job counts as hung."""
+"""How often a job is checked during its `hang_after` period."""
 
 Key = tuple[JobId, int]
 

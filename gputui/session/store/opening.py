@@ -200,7 +200,7 @@ def _create_session(
         scheduler.book.first_id = max(taken_directories) + 1
         directories = counted(len(taken_directories), "job directory", "job directories")
         notices.append(
-            f"{paths.root} has {directories} from an earlier run; they stay, new ids start at {scheduler.book.first_id}"
+            f"{paths.root} has {directories} from an earlier run; they are kept, and new ids start at {scheduler.book.first_id}"
         )
     _commit(store, Change(record=scheduler.record(), identity=identity, full=True))
     store.checkpoint()  # other machines read only the main file to find out where the session belongs
@@ -300,7 +300,9 @@ def _bring_up_to_date(
     unblock_jobs(fresh.book, time.time())
     environments = {digest(environment): environment}
     identity, number = store.identity(), store.event_numbers()[1] + 1
-    gap = LoggedEvent(event=EventKind.GAP, time=time.time(), message="the queue was restored, perhaps not all events")
+    gap = LoggedEvent(
+        event=EventKind.GAP, time=time.time(), message="the queue was restored; some events may be missing"
+    )
     _commit(
         store,
         Change(

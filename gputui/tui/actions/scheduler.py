@@ -72,7 +72,7 @@ def _how(snapshot: Snapshot, jobs: Sequence[Job]) -> str:
     when = (
         resume_rule(paused.life)
         if paused is not None
-        else ("succeeds or runs three times as long as they did, at least 1:00")
+        else ("succeeds or has run three times as long as the failed jobs did (at least 1:00)")
     )
     return f"\nOne runs first; the others start once it {when}."
 

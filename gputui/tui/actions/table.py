@@ -199,10 +199,10 @@ ACTIONS = (
     _in("timeline", "show_all", "0", "All", "whole session"),
     _in("timeline", "next_error", "!", "Next error", "next error, wraps around"),
     _in("timeline", "bar_log", "l", "Log", "log of the selected job"),
-    _in("details", "compare_attempts", "d", "Compare", "compare log ends of the last two attempts"),
+    _in("details", "compare_attempts", "d", "Compare", "compare the ends of the last two attempts' logs"),
     _in("details", "environment", "v", "Environment", "the environment of the next attempt"),
     _in("details", "details_metric", "m", "Metric", "another metric in the large chart"),
-    _in("details", "details_tab", "tab", "Facts", "only the facts, or also the charts"),
+    _in("details", "details_tab", "tab", "Facts", "show or hide the charts"),
     _in("details", "job_log", "l", "Log", "log full screen, at the error if any"),
     _in("failures", "rerun_group", "r", "Rerun", "rerun the marked jobs, or all with this error", acts=True),
     _in("failures", "edit_group", "e", "Edit and rerun", "replace text in commands and rerun", acts=True),
@@ -255,7 +255,7 @@ TAKEN_KEYS = (
     ("F2 F3", "in the sweep form, if it takes ^s or ^t"),
     (": name", "runs any action without its key"),
 )
-"""Other keys in place of those that some terminals take for themselves, such as ^p and F1 in VS Code."""
+"""Alternatives to keys that some terminals intercept, such as ^p and F1 in VS Code."""
 
 
 def show_help(main: MainScreen) -> None:

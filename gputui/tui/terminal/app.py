@@ -87,7 +87,7 @@ class TerminalApp(CellDiffApp[ReturnType]):
 
     def nobody_to_continue(self) -> None:
         """Tell the user that Ctrl-Z does nothing because no shell could continue a stopped app."""
-        self.notify("no shell to resume a stopped gputui; press q to quit", markup=False)
+        self.notify("cannot suspend: no shell could resume gputui; press q to quit", markup=False)
 
     def call_user(self, message: str) -> None:
         """Ring the bell, and show a notification if the terminal supports it."""

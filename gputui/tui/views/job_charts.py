@@ -155,8 +155,10 @@ def _main_figures(
 
 
 def _band(name: str, about: Sequence[str], figures: Sequence[tuple[str, str]], cells: int) -> list[Piece]:
-    """Return a title on the background of a band, with as many figures at its right end as fit beside the shortest text
-    of `about`, which is the last one. The title is followed by the first text of `about` for which there is room.
+    """Return the band above a chart: the title, a description, and figures at the right end.
+
+    `about` lists descriptions from longest to shortest; the first one that fits is shown. Figures are dropped until the
+    shortest one fits.
     """
     figures, least = list(figures), width("".join(about[-1:])) + 4
 
