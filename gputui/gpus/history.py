@@ -35,7 +35,7 @@ class DeviceShare(Struct, frozen=True):
 
 
 def share(device: DeviceSample, is_ours: Callable[[ProcessSample], bool], *, held: bool) -> DeviceShare:
-    """Return who uses a device. `held`: whether a job of the session has it, even if no process of the job is visible."""
+    """Return who uses a device. `held`: whether a job of the session has it, maybe without visible processes."""
     computing = [process for process in device.processes if process.compute]
     mine = [process for process in computing if is_ours(process)]
     theirs = [process for process in computing if not is_ours(process)]

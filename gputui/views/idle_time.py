@@ -220,7 +220,11 @@ def happened(
 ) -> list[Happened]:
     """Return the events between `since` and `until`, oldest first. `actions` are what users did to jobs."""
     events = [
-        Happened(at, HappenedKind.BEGAN, f"#{job} added" if count == 1 else f"{count:,} jobs added, from #{job}")
+        Happened(
+            at,
+            HappenedKind.BEGAN,
+            f"#{job} added" if count == 1 else f"{counted(count, 'job', 'jobs')} added, from #{job}",
+        )
         for at, (job, count) in timeline.arrivals.items()
         if since <= at < until
     ]
