@@ -10,7 +10,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from gputui.core.amounts import duration_words, memory
+from gputui.core.amounts import counted, duration_words, memory
 from gputui.core.job import Job, JobId
 from gputui.core.snapshot import Snapshot
 from gputui.core.spans import RecordedSpan, SpanKind

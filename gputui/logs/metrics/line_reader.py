@@ -92,7 +92,7 @@ _BATCH = lazy_regex(r"\bbatch\s?[:=]\s?$", re.IGNORECASE)
 _RANK = lazy_regex(r"\s*\(\|")
 _PART = lazy_regex(r"(?:batch\w*|(?:epoch|train)\W*\d+\W*|\][\s\[(]*)$|\A\W*\|\W*batch", re.IGNORECASE)
 _SLACK = 0.02
-"""How far a counter may be ahead of the epochs and still count as the progress of the whole job, as a fraction of the job."""
+"""How far a counter may be ahead of the epochs and still be the progress of the whole job (a fraction of the job)."""
 
 
 class Loop(Struct):

@@ -200,7 +200,8 @@ def _create_session(
         scheduler.book.first_id = max(taken_directories) + 1
         directories = counted(len(taken_directories), "job directory", "job directories")
         notices.append(
-            f"{paths.root} has {directories} from an earlier run; they are kept, and new ids start at {scheduler.book.first_id}"
+            f"{paths.root} has {directories} from an earlier run; they are kept, "
+            f"and new ids start at {scheduler.book.first_id}"
         )
     _commit(store, Change(record=scheduler.record(), identity=identity, full=True))
     store.checkpoint()  # other machines read only the main file to find out where the session belongs
