@@ -199,7 +199,7 @@ ACTIONS = (
     _in("timeline", "show_all", "0", "All", "whole session"),
     _in("timeline", "next_error", "!", "Next error", "next error, wraps around"),
     _in("timeline", "bar_log", "l", "Log", "log of the selected job"),
-    _in("details", "compare_attempts", "d", "Compare", "compare the ends of the last two attempts' logs"),
+    _in("details", "compare_attempts", "d", "Compare", "compare the ends of the last two logs"),
     _in("details", "environment", "v", "Environment", "the environment of the next attempt"),
     _in("details", "details_metric", "m", "Metric", "another metric in the large chart"),
     _in("details", "details_tab", "tab", "Facts", "show or hide the charts"),
